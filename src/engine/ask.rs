@@ -1,0 +1,116 @@
+//! Questions about a lock and about a hold, and the two commands that need no hold.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Shared, acquire::check_lease, hold::Hold, release, thread};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    event::LostReason,
+    protocol::{Ask, Holdings, Released, Renewal, Renewed, Subject},
+    transport::Lane,
+};
+
+impl Shared {
+    pub(crate) fn is_locked(&self, subject: &Subject) -> Result<bool> {
+        self.ask(subject, subject.kind.is_locked(subject))
+    }
+
+    pub(crate) fn is_held_by_current_thread(&self, subject: &Subject) -> Result<bool> {
+        Ok(self.hold_count(subject)? > 0)
+    }
+
+    /// What Redis says of the hold that this thread has; without one there is nothing to ask.
+    pub(crate) fn hold_count(&self, subject: &Subject) -> Result<u64> {
+        self.check_open()?;
+        match self.registry.find(&subject.key, thread::current()) {
+            None => Ok(0),
+            Some(hold) => self.ask(subject, subject.kind.hold_count(subject, &hold.holder)),
+        }
+    }
+
+    pub(crate) fn ttl(&self, subject: &Subject) -> Result<i64> {
+        self.ask(subject, subject.kind.ttl(subject))
+    }
+
+    pub(crate) fn inspect(&self, subject: &Subject) -> Result<Holdings> {
+        self.ask(subject, subject.kind.inspect(subject))
+    }
+
+    pub(crate) fn force_unlock(&self, subject: &Subject) -> Result<bool> {
+        self.check_open()?;
+        // Those that were there before are gone when it says so; later ones may be new.
+        let holds = self.registry.of_key(&subject.key);
+        let released = self.ask(subject, subject.kind.force_unlock(subject))?;
+        if released != Released::Gone {
+            for hold in holds {
+                self.lose(&hold, LostReason::Gone);
+            }
+        }
+        match released {
+            Released::Gone => Ok(false),
+            Released::Done => Ok(true),
+            Released::Unannounced => Err(release::unannounced().about(&subject.key)),
+        }
+    }
+
+    /// Asks Redis whether the hold is still there; closes it if not.
+    pub(super) fn verify(&self, hold: &Arc<Hold>) -> Result<()> {
+        let subject = &hold.subject;
+        if self.ask(subject, subject.kind.hold_count(subject, &hold.holder))? > 0 {
+            return Ok(());
+        }
+        self.lose(hold, LostReason::Gone);
+        Err(release::not_held().about(&subject.key))
+    }
+
+    /// Raises the TTL to at least this lease.
+    pub(super) fn extend(&self, hold: &Arc<Hold>, lease: Duration) -> Result<()> {
+        let subject = &hold.subject;
+        check_lease(lease).map_err(|error| error.about(&subject.key))?;
+        let lease = lease.max(Duration::from_millis(1));
+        let ask = subject.kind.renew(&[Renewal {
+            subject,
+            holder: &hold.holder,
+            lease,
+        }]);
+        let (renewed, sent) = self.ask_at(subject, ask).inspect_err(|_| hold.doubt())?;
+        match renewed.into_iter().next() {
+            Some(Renewed::Done) => {
+                hold.confirm(sent + lease);
+                Ok(())
+            }
+            Some(Renewed::Gone) => {
+                self.lose(hold, LostReason::Gone);
+                Err(release::not_held().about(&subject.key))
+            }
+            Some(Renewed::Failed(text)) => {
+                let error = Error::new(ErrorKind::Protocol, format!("not extended: {text}"));
+                Err(error.about(&subject.key))
+            }
+            None => {
+                Err(Error::new(ErrorKind::Protocol, "not extended: no answer").about(&subject.key))
+            }
+        }
+    }
+
+    fn ask<T>(&self, subject: &Subject, ask: Ask<T>) -> Result<T> {
+        Ok(self.ask_at(subject, ask)?.0)
+    }
+
+    fn ask_at<T>(&self, subject: &Subject, ask: Ask<T>) -> Result<(T, Instant)> {
+        self.check_open()?;
+        let about = |error: Error| error.about(&subject.key);
+        let answer = self
+            .transport
+            .call(Lane::Acquire, &ask.request, None, self.short_budget())
+            .map_err(|failure| about(failure.error))?;
+        let sent = answer.sent;
+        match (ask.decode)(answer.reply) {
+            Ok(decoded) => Ok((decoded, sent)),
+            Err(malformed) => Err(about(self.malformed(malformed))),
+        }
+    }
+}

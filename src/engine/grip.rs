@@ -1,0 +1,147 @@
+//! One acquisition as its guard holds it.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Core,
+    hold::{Fate, Hold},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    event::{Ended, Event},
+};
+
+/// What every guard is made of. Dropping it releases.
+pub(crate) struct Grip {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+    share: u64,
+    fate: Fate,
+    released: bool,
+}
+
+/// How an acquisition ends, for those who watch it.
+#[derive(Clone)]
+pub(crate) struct Fated {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+    fate: Fate,
+}
+
+impl Grip {
+    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, (share, fate): (u64, Fate)) -> Self {
+        Self {
+            core,
+            hold,
+            share,
+            fate,
+            released: false,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.hold.subject.name
+    }
+
+    pub(crate) fn holder(&self) -> &str {
+        &self.hold.holder
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.core.is_closed() && self.hold.is_held()
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.core.is_closed() {
+            return Duration::ZERO;
+        }
+        self.hold.remaining()
+    }
+
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.check_time()?;
+        self.core.verify(&self.hold)
+    }
+
+    pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
+        self.check_time()?;
+        self.core.extend(&self.hold, lease)
+    }
+
+    pub(crate) fn fated(&self) -> Fated {
+        Fated {
+            core: Arc::clone(&self.core),
+            hold: Arc::clone(&self.hold),
+            fate: Arc::clone(&self.fate),
+        }
+    }
+
+    pub(crate) fn unlock(mut self) -> Result<()> {
+        self.released = true;
+        self.core.release(&self.hold, self.share)
+    }
+
+    fn check_time(&self) -> Result<()> {
+        self.core.check_open()?;
+        if self.hold.is_held() {
+            return Ok(());
+        }
+        let lost = Error::new(ErrorKind::Lost, "the time of this hold is over");
+        Err(lost.about(&self.hold.subject.key))
+    }
+}
+
+impl Drop for Grip {
+    fn drop(&mut self) {
+        if self.released || self.core.is_closed() {
+            return;
+        }
+        if let Err(error) = self.core.release(&self.hold, self.share) {
+            log::warn!("a guard was dropped and not released: {error}");
+            self.core.raise(|| Event::ReleaseFailed {
+                name: Arc::clone(&self.hold.subject.name),
+                error,
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Grip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.hold, f)
+    }
+}
+
+impl Fated {
+    pub(crate) fn now(&self) -> Option<Ended> {
+        if self.core.is_closed() {
+            return Some(self.closed());
+        }
+        self.hold.fate(&self.fate)
+    }
+
+    pub(crate) fn wait(&self, timeout: Duration) -> Ended {
+        if self.core.is_closed() {
+            return self.closed();
+        }
+        // So far away that it cannot be counted: for ever.
+        self.hold
+            .wait(&self.fate, Instant::now().checked_add(timeout))
+    }
+
+    /// A closed client has told its guards; after a fork nobody has, and nothing may be touched.
+    fn closed(&self) -> Ended {
+        let closed = Ended::Lost(crate::event::LostReason::Closed);
+        *self.fate.get().unwrap_or(&closed)
+    }
+}
+
+impl fmt::Debug for Fated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.hold, f)
+    }
+}

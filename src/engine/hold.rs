@@ -1,0 +1,288 @@
+//! A hold: what this process knows of one entry in a lock's hash, and the clock it lives by.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::{
+    event::{Ended, LostReason},
+    protocol::Subject,
+};
+
+/// One hold, shared by the guards of its acquisitions.
+pub(crate) struct Hold {
+    pub(crate) subject: Arc<Subject>,
+    /// `uuid:number`; no other hold ever had this number, so that a late copy of a request for one
+    /// hold can never touch the next.
+    pub(crate) holder: Arc<str>,
+    /// The thread that may re-enter; none for an owned hold.
+    pub(crate) thread: Option<u64>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// How an acquisition wants to be kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keep {
+    /// To the end of its lease.
+    Leased,
+    /// By the watchdog, to this instant at most.
+    Renewed(Option<Instant>),
+}
+
+/// How one acquisition of a hold ended; set once.
+pub(crate) type Fate = Arc<OnceLock<Ended>>;
+
+/// One acquisition of a hold.
+#[derive(Clone)]
+struct Share {
+    number: u64,
+    keep: Keep,
+    fate: Fate,
+}
+
+struct State {
+    /// What Redis should say.
+    count: u32,
+    shares: Vec<Share>,
+    next_share: u64,
+    deadline: Instant,
+    lost: Option<LostReason>,
+    /// Whether a request that raises the TTL went unanswered, so that Redis may keep the entry
+    /// longer than we believe.
+    doubtful: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(subject: Arc<Subject>, holder: Arc<str>, thread: Option<u64>) -> Self {
+        Self {
+            subject,
+            holder,
+            thread,
+            state: Mutex::new(State {
+                count: 0,
+                shares: Vec::with_capacity(1),
+                next_share: 0,
+                deadline: Instant::now(),
+                lost: None,
+                doubtful: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.state.lock().count
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.state.lock().deadline
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        let state = self.state.lock();
+        match state.lost {
+            Some(_) => Duration::ZERO,
+            None => state.deadline.saturating_duration_since(Instant::now()),
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Adds an acquisition that Redis confirmed. The clock only ever moves forward: so does the
+    /// TTL in Redis.
+    pub(crate) fn grant(&self, keep: Keep, deadline: Instant) -> (u64, Fate) {
+        let mut state = self.state.lock();
+        state.count += 1;
+        state.deadline = state.deadline.max(deadline);
+        let share = Share {
+            number: state.next_share,
+            keep,
+            fate: Fate::default(),
+        };
+        state.next_share += 1;
+        state.shares.push(share.clone());
+        self.changed.notify_all();
+        (share.number, share.fate)
+    }
+
+    /// Notes that Redis raised the TTL.
+    pub(crate) fn confirm(&self, deadline: Instant) {
+        let mut state = self.state.lock();
+        if state.deadline < deadline {
+            state.deadline = deadline;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Notes that a request that raises the TTL went unanswered.
+    pub(crate) fn doubt(&self) {
+        self.state.lock().doubtful = true;
+    }
+
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.state.lock().doubtful
+    }
+
+    /// For how long the watchdog should keep it from now on, if it should at all.
+    pub(crate) fn wanted(&self, timeout: Duration) -> Option<Duration> {
+        let state = self.state.lock();
+        if state.lost.is_some() {
+            return None;
+        }
+        let now = Instant::now();
+        let longest = state.shares.iter().filter_map(|share| match share.keep {
+            Keep::Leased => None,
+            Keep::Renewed(None) => Some(timeout),
+            Keep::Renewed(Some(end)) => Some(timeout.min(end.saturating_duration_since(now))),
+        });
+        longest.max().filter(|ttl| !ttl.is_zero())
+    }
+
+    /// Takes an acquisition out; answers the count that is left.
+    ///
+    /// What the answer will be is not known yet: [`end_share`](Self::end_share) tells its watchers.
+    pub(crate) fn begin_release(&self, number: u64) -> u32 {
+        let mut state = self.state.lock();
+        state.count = state.count.saturating_sub(1);
+        if let Some(share) = state.shares.iter_mut().find(|share| share.number == number) {
+            // Not renewed for this one any more, whatever comes back.
+            share.keep = Keep::Leased;
+        }
+        state.count
+    }
+
+    pub(crate) fn end_share(&self, number: u64) {
+        let mut state = self.state.lock();
+        if let Some(place) = state.shares.iter().position(|share| share.number == number) {
+            let share = state.shares.swap_remove(place);
+            let _ = share.fate.set(Ended::Released);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Closes the hold for all its guards; false if it was closed already.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let mut state = self.state.lock();
+        if state.lost.is_some() {
+            return false;
+        }
+        state.lost = Some(reason);
+        for share in &state.shares {
+            let _ = share.fate.set(Ended::Lost(reason));
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// How an acquisition ended, if it did.
+    ///
+    /// The clock decides by itself: no thread has to notice that the time is over.
+    pub(crate) fn fate(&self, fate: &Fate) -> Option<Ended> {
+        self.fate_in(&self.state.lock(), fate)
+    }
+
+    /// Waits for the end of an acquisition.
+    pub(crate) fn wait(&self, fate: &Fate, until: Option<Instant>) -> Ended {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(ended) = self.fate_in(&state, fate) {
+                return ended;
+            }
+            let alarm = until.map_or(state.deadline, |until| until.min(state.deadline));
+            self.changed.wait_until(&mut state, alarm);
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return self.fate_in(&state, fate).unwrap_or(Ended::TimedOut);
+            }
+        }
+    }
+
+    fn fate_in(&self, state: &MutexGuard<'_, State>, fate: &Fate) -> Option<Ended> {
+        if let Some(ended) = fate.get() {
+            return Some(*ended);
+        }
+        (Instant::now() >= state.deadline).then_some(Ended::Lost(LostReason::Expired))
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("name", &self.subject.name)
+            .field("holder", &self.holder)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Reentrant;
+
+    fn hold() -> Hold {
+        let subject = Subject::new(&Reentrant, "L".into(), "L".into());
+        Hold::new(Arc::new(subject), "u:1".into(), None)
+    }
+
+    fn after(millis: u64) -> Instant {
+        Instant::now() + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_clock_only_moves_forward() {
+        let hold = hold();
+        hold.grant(Keep::Leased, after(60_000));
+        hold.grant(Keep::Leased, after(1));
+        hold.confirm(after(2));
+        assert!(hold.remaining() > Duration::from_secs(50));
+    }
+
+    #[test]
+    fn lost_by_its_own_clock_with_nobody_looking() {
+        let hold = hold();
+        let (_, fate) = hold.grant(Keep::Leased, after(20));
+        assert!(hold.is_held());
+        assert_eq!(
+            hold.wait(&fate, Some(after(60_000))),
+            Ended::Lost(LostReason::Expired)
+        );
+        assert!(!hold.is_held());
+    }
+
+    #[test]
+    fn each_share_has_an_end_of_its_own() {
+        let hold = hold();
+        let (first, first_fate) = hold.grant(Keep::Leased, after(60_000));
+        let (_, second_fate) = hold.grant(Keep::Leased, after(60_000));
+        assert_eq!(hold.begin_release(first), 1);
+        hold.end_share(first);
+        assert_eq!(hold.wait(&first_fate, None), Ended::Released);
+        assert_eq!(hold.wait(&second_fate, Some(after(5))), Ended::TimedOut);
+        assert!(hold.lose(LostReason::Gone));
+        assert!(!hold.lose(LostReason::Closed));
+        assert_eq!(hold.fate(&first_fate), Some(Ended::Released));
+        assert_eq!(hold.fate(&second_fate), Some(Ended::Lost(LostReason::Gone)));
+    }
+
+    #[test]
+    fn renewed_while_one_share_asks_for_it() {
+        let timeout = Duration::from_secs(30);
+        let hold = hold();
+        hold.grant(Keep::Leased, after(60_000));
+        assert_eq!(hold.wanted(timeout), None);
+        let (bounded, _) = hold.grant(Keep::Renewed(Some(after(10_000))), after(60_000));
+        assert!(hold.wanted(timeout).expect("wanted") <= Duration::from_secs(10));
+        let (free, _) = hold.grant(Keep::Renewed(None), after(60_000));
+        assert_eq!(hold.wanted(timeout), Some(timeout));
+        hold.begin_release(free);
+        assert!(hold.wanted(timeout).expect("wanted") <= Duration::from_secs(10));
+        hold.begin_release(bounded);
+        assert_eq!(hold.wanted(timeout), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! What all locks share: acquiring, releasing, the holds, the watchdog.
+
+mod acquire;
+mod ask;
+mod grip;
+mod herald;
+mod hold;
+mod registry;
+mod release;
+mod thread;
+mod threads;
+mod watchdog;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+pub(crate) use acquire::{Terms, Wait};
+pub(crate) use grip::{Fated, Grip};
+use hold::Hold;
+use threads::Threads;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    event::{Event, LostReason},
+    protocol::Malformed,
+    settings::Settings,
+    transport::{Budget, Endpoint, Transport},
+};
+
+/// What client, handles and guards own together: the last one gone ends the threads.
+pub(crate) struct Core {
+    shared: Arc<Shared>,
+    threads: Threads,
+}
+
+/// What the threads may keep: nothing that would keep themselves alive.
+pub(crate) struct Shared {
+    id: Arc<str>,
+    settings: Arc<Settings>,
+    transport: Transport,
+    registry: registry::Registry,
+    watchdog: watchdog::Watchdog,
+    herald: Option<herald::Herald>,
+    next_number: AtomicU64,
+    closed: AtomicBool,
+    process: u32,
+}
+
+impl Core {
+    pub(crate) fn start(
+        id: Arc<str>,
+        endpoint: Endpoint,
+        settings: Arc<Settings>,
+    ) -> Result<Arc<Self>> {
+        let shared = Arc::new(Shared {
+            transport: Transport::new(endpoint, &settings),
+            registry: registry::Registry::default(),
+            watchdog: watchdog::Watchdog::default(),
+            herald: settings.on_event.as_ref().map(|_| herald::Herald::new()),
+            next_number: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+            process: std::process::id(),
+            id,
+            settings,
+        });
+        let threads = Threads::default();
+        threads.spawn("w", &shared, watchdog::run)?;
+        if shared.herald.is_some() {
+            threads.spawn("e", &shared, herald::run)?;
+        }
+        Ok(Arc::new(Self { shared, threads }))
+    }
+
+    /// Closes the client: guards are lost, threads end, nothing is released in Redis.
+    pub(crate) fn shut_down(&self) {
+        if self.shared.is_forked() {
+            return;
+        }
+        self.shared.close();
+        self.threads.join(self.shared.settings.response_timeout);
+    }
+}
+
+impl std::ops::Deref for Core {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // The threads and whatever they had locked exist in the other process only.
+            std::mem::forget(Arc::clone(&self.shared));
+            self.threads.forget();
+            return;
+        }
+        self.shut_down();
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("id", &self.shared.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.registry.len()
+    }
+
+    pub(crate) fn renewed(&self) -> usize {
+        let timeout = self.settings.lock_watchdog_timeout;
+        let holds = self.registry.all();
+        holds
+            .iter()
+            .filter(|hold| hold.wanted(timeout).is_some())
+            .count()
+    }
+
+    pub(crate) fn dropped_events(&self) -> u64 {
+        self.herald.as_ref().map_or(0, herald::Herald::dropped)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // The process first: after a fork nothing else may be touched.
+        self.is_forked() || self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::closed());
+        }
+        Ok(())
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        for hold in self.registry.all() {
+            self.lose(&hold, LostReason::Closed);
+        }
+        self.watchdog.stop();
+        if let Some(herald) = &self.herald {
+            herald.stop();
+        }
+        self.transport.close();
+    }
+
+    fn new_holder(&self) -> Arc<str> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        format!("{}:{number}", self.id).into()
+    }
+
+    /// Closes a hold: its guards are told, nobody re-enters it, nobody renews it.
+    fn lose(&self, hold: &Arc<Hold>, reason: LostReason) {
+        let first = hold.lose(reason);
+        self.registry.remove(hold);
+        if !first {
+            return;
+        }
+        log::warn!(
+            "lock {:?}: hold {} lost: {reason:?}",
+            hold.subject.name,
+            hold.holder
+        );
+        self.raise(|| Event::Lost {
+            name: Arc::clone(&hold.subject.name),
+            holder: Arc::clone(&hold.holder),
+            reason,
+        });
+        if reason == LostReason::Expired && hold.is_doubtful() {
+            // Redis may have heard what we were not told: do not keep others out for it.
+            self.watchdog.adopt(watchdog::Orphan::whole(hold));
+        }
+    }
+
+    fn lose_expired(&self) {
+        let now = Instant::now();
+        for hold in self.registry.all() {
+            if hold.deadline() <= now {
+                self.lose(&hold, LostReason::Expired);
+            }
+        }
+    }
+
+    fn raise(&self, event: impl FnOnce() -> Event) {
+        if let Some(herald) = &self.herald {
+            herald.raise(event());
+        }
+    }
+
+    /// One attempt and one repetition.
+    fn short_budget(&self) -> Budget {
+        Budget {
+            attempts: 2,
+            deadline: Instant::now() + self.settings.response_timeout * 2,
+        }
+    }
+
+    fn malformed(&self, Malformed(reply): Malformed) -> Error {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("the server answered something unexpected: {reply:?}"),
+        )
+    }
+}
+
+/// Ten years: beyond it Redis would refuse the TTL after it took the lock.
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

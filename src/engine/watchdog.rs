@@ -1,0 +1,295 @@
+//! The thread that keeps holds alive, and releases what was left in doubt.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Shared, hold::Hold};
+use crate::{
+    error::{Error, ErrorKind},
+    event::{Event, LostReason},
+    protocol::{Renewal, Renewed, Request},
+    transport::{Fence, Link},
+};
+
+/// How soon a failed renewal or release is tried again; doubled up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pooled connections idle for longer are closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A server away for longer than this after an orphan's lease is not waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stopped: bool,
+    orphans: Vec<Orphan>,
+}
+
+/// An entry in Redis that nobody here believes in: left by a request whose reply was lost.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    release: Request,
+    /// Before its release counts, the late copies must be excluded.
+    fences: Vec<Fence>,
+    until: Instant,
+}
+
+impl Orphan {
+    /// The release of `hold` down to `left`, once the doubtful copies on `fences` are killed.
+    pub(super) fn new(hold: &Hold, left: u32, fences: Vec<Fence>) -> Self {
+        let subject = &hold.subject;
+        Self {
+            release: subject.kind.release(subject, &hold.holder, left).request,
+            fences,
+            until: Instant::now().max(hold.deadline()) + PATIENCE,
+        }
+    }
+
+    pub(super) fn whole(hold: &Hold) -> Self {
+        Self::new(hold, 0, Vec::new())
+    }
+}
+
+impl Watchdog {
+    pub(super) fn adopt(&self, orphan: Orphan) {
+        self.state.lock().orphans.push(orphan);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_one();
+    }
+
+    /// Sleeps until then or until somebody calls; `None` when it is over.
+    fn sleep(&self, until: Instant) -> Option<Vec<Orphan>> {
+        let mut state = self.state.lock();
+        while !state.stopped && state.orphans.is_empty() {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        (!state.stopped).then(|| std::mem::take(&mut state.orphans))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+}
+
+pub(crate) fn run(shared: &Shared) {
+    let mut rounds = Rounds {
+        shared,
+        link: shared.transport.link(),
+        // Longer than the interval, an answer would come too late for the next round.
+        timeout: shared.settings.response_timeout.min(interval(shared)),
+        orphans: Vec::new(),
+    };
+    let mut renewals = Pace::new(interval(shared));
+    let mut releases = Pace::new(LONGEST_PAUSE);
+    loop {
+        let wake = match rounds.orphans.is_empty() {
+            true => renewals.next,
+            false => renewals.next.min(releases.next),
+        };
+        let Some(adopted) = shared.watchdog.sleep(wake) else {
+            return;
+        };
+        if !adopted.is_empty() {
+            releases.next = Instant::now();
+            rounds.orphans.extend(adopted);
+        }
+        if renewals.is_due() {
+            let renewed = rounds.renew();
+            renewals.went(renewed);
+            shared.transport.trim(IDLE);
+        }
+        shared.lose_expired();
+        if releases.is_due() && !rounds.orphans.is_empty() {
+            let released = rounds.release_orphans(renewals.next);
+            releases.went(released);
+        }
+    }
+}
+
+fn interval(shared: &Shared) -> Duration {
+    (shared.settings.lock_watchdog_timeout / 3).max(Duration::from_millis(1))
+}
+
+/// When something is done next: regularly, and soon again after a failure.
+struct Pace {
+    interval: Duration,
+    pause: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            pause: FIRST_PAUSE,
+            next: Instant::now() + interval,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    fn went(&mut self, well: bool) {
+        if well {
+            self.pause = FIRST_PAUSE;
+            self.next = Instant::now() + self.interval;
+        } else {
+            self.next = Instant::now() + self.pause.min(self.interval);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+struct Rounds<'a> {
+    shared: &'a Shared,
+    link: Link,
+    timeout: Duration,
+    orphans: Vec<Orphan>,
+}
+
+impl Rounds<'_> {
+    /// Renews every hold that asks for it; false if one has to be tried again soon.
+    fn renew(&mut self) -> bool {
+        let timeout = self.shared.settings.lock_watchdog_timeout;
+        let mut kinds: BTreeMap<&str, Vec<Arc<Hold>>> = BTreeMap::new();
+        for hold in self.shared.registry.all() {
+            if hold.wanted(timeout).is_some() {
+                kinds
+                    .entry(hold.subject.kind.name())
+                    .or_default()
+                    .push(hold);
+            }
+        }
+        let size = self.shared.settings.lock_watchdog_batch_size;
+        let mut well = true;
+        for holds in kinds.values() {
+            for batch in holds.chunks(size) {
+                if self.shared.watchdog.is_stopped() {
+                    return true;
+                }
+                match self.renew_batch(batch) {
+                    Ok(all) => well &= all,
+                    Err(error) if is_link_trouble(&error) => {
+                        self.tell(batch, error);
+                        return false;
+                    }
+                    // The server refused the batch: one of its keys must not cost the others.
+                    Err(_) => {
+                        for hold in batch {
+                            let one = std::slice::from_ref(hold);
+                            match self.renew_batch(one) {
+                                Ok(all) => well &= all,
+                                Err(error) => {
+                                    well = false;
+                                    self.tell(one, error);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        well
+    }
+
+    /// Renews in one request; false if some were not, though the server took the request.
+    fn renew_batch(&mut self, batch: &[Arc<Hold>]) -> Result<bool, Error> {
+        let timeout = self.shared.settings.lock_watchdog_timeout;
+        let wanted: Vec<(&Arc<Hold>, Duration)> = batch
+            .iter()
+            .filter_map(|hold| Some((hold, hold.wanted(timeout)?)))
+            .collect();
+        let Some((first, _)) = wanted.first() else {
+            return Ok(true);
+        };
+        let renewals: Vec<Renewal<'_>> = wanted
+            .iter()
+            .map(|(hold, ttl)| Renewal {
+                subject: &hold.subject,
+                holder: &hold.holder,
+                lease: *ttl,
+            })
+            .collect();
+        let ask = first.subject.kind.renew(&renewals);
+        let answer = self
+            .link
+            .call(&ask.request, &[], self.timeout)
+            .inspect_err(|_| wanted.iter().for_each(|(hold, _)| hold.doubt()))?;
+        let sent = answer.sent;
+        let results = (ask.decode)(answer.reply).map_err(|reply| self.shared.malformed(reply))?;
+        let mut well = true;
+        for ((hold, ttl), result) in wanted.into_iter().zip(results) {
+            match result {
+                Renewed::Done => hold.confirm(sent + ttl),
+                // Released meanwhile by its own guard: then it was not lost.
+                Renewed::Gone if !self.shared.registry.contains(hold) => {}
+                Renewed::Gone => self.shared.lose(hold, LostReason::Gone),
+                Renewed::Failed(text) => {
+                    well = false;
+                    let error = Error::new(ErrorKind::Protocol, format!("not renewed: {text}"));
+                    self.tell(std::slice::from_ref(hold), error.about(&hold.subject.key));
+                }
+            }
+        }
+        Ok(well)
+    }
+
+    /// Releases orphans until the renewals are due again; false if one has to be tried again.
+    fn release_orphans(&mut self, until: Instant) -> bool {
+        while let Some(orphan) = self.orphans.pop() {
+            if self.shared.watchdog.is_stopped() || Instant::now() > orphan.until {
+                continue;
+            }
+            match self
+                .link
+                .call(&orphan.release, &orphan.fences, self.timeout)
+            {
+                Ok(_) => {}
+                Err(error) if is_link_trouble(&error) => {
+                    self.orphans.push(orphan);
+                    return false;
+                }
+                Err(error) => log::warn!("an abandoned hold could not be released: {error}"),
+            }
+            if Instant::now() >= until {
+                return self.orphans.is_empty();
+            }
+        }
+        true
+    }
+
+    fn tell(&self, batch: &[Arc<Hold>], error: Error) {
+        log::warn!("{} hold(s) not renewed: {error}", batch.len());
+        self.shared.raise(|| Event::RenewalFailed {
+            names: batch
+                .iter()
+                .map(|hold| Arc::clone(&hold.subject.name))
+                .collect(),
+            error,
+        });
+    }
+}
+
+fn is_link_trouble(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout)
+}

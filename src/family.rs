@@ -1,0 +1,418 @@
+//! What the locks of the family have in common: the trait, the lock of any kind, and their inside.
+
+use std::{
+    marker::PhantomData,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
+
+use crate::{
+    engine::{Core, Grip, Terms},
+    error::{Error, Result},
+    guard::{LockGuard, LostSignal, OwnedLockGuard, guard_methods},
+    inspect::{Inspection, Ttl},
+    options::Options,
+    protocol::Subject,
+    reentrant::ReentrantLock,
+};
+
+/// A lock of the family, for code that is generic over its kind.
+///
+/// Every lock has these methods by itself; the trait is for code that takes any of them. It cannot
+/// be implemented outside this crate. [`AnyLock`] does the same without generics.
+///
+/// # Examples
+///
+/// ```no_run
+/// use lockson::{Client, Guard, Lock, Result};
+///
+/// fn once<L: Lock>(lock: &L, work: impl FnOnce()) -> Result<bool> {
+///     let Some(guard) = lock.try_lock()? else {
+///         return Ok(false);
+///     };
+///     work();
+///     guard.unlock()?;
+///     Ok(true)
+/// }
+///
+/// let client = Client::connect("redis://127.0.0.1/")?;
+/// once(&client.reentrant_lock("nightly"), || println!("only here"))?;
+/// # Ok::<(), lockson::Error>(())
+/// ```
+pub trait Lock: sealed::Acquire<Bound = Self::Guard, Owned = Self::OwnedGuard> + Sized {
+    /// The guard of a hold that belongs to its thread.
+    type Guard: Guard;
+
+    /// The guard of a hold that belongs to the guard itself.
+    type OwnedGuard: Guard + Send + 'static;
+
+    /// The full matrix of ways to acquire. No I/O.
+    fn options(&self) -> Options<'_, Self> {
+        Options::new(self)
+    }
+
+    /// Tries once, for the current thread; `None` when somebody else has the lock.
+    ///
+    /// The watchdog keeps the hold until its guard goes.
+    ///
+    /// # Errors
+    ///
+    /// When Redis cannot be asked, or refuses: a lock that is not to be had is `Ok(None)`.
+    fn try_lock(&self) -> Result<Option<Self::Guard>> {
+        self.options().wait(Duration::ZERO).acquire()
+    }
+
+    /// Tries once, for the current thread and for this time only; `None` when somebody else has
+    /// the lock.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock), and [`Config`](crate::ErrorKind::Config) for a lease
+    /// of zero or of more than ten years.
+    fn try_lock_with_lease(&self, lease: Duration) -> Result<Option<Self::Guard>> {
+        self.options().wait(Duration::ZERO).lease(lease).acquire()
+    }
+
+    /// Tries once, for a guard that may leave this thread; `None` when somebody has the lock, this
+    /// thread included.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    fn try_lock_owned(&self) -> Result<Option<Self::OwnedGuard>> {
+        self.options().wait(Duration::ZERO).acquire_owned()
+    }
+
+    /// Tries once, for a guard that may leave this thread and for this time only; `None` when
+    /// somebody has the lock, this thread included.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_with_lease`](Self::try_lock_with_lease).
+    fn try_lock_owned_with_lease(&self, lease: Duration) -> Result<Option<Self::OwnedGuard>> {
+        self.options()
+            .wait(Duration::ZERO)
+            .lease(lease)
+            .acquire_owned()
+    }
+
+    /// Whether the current thread holds the lock; asks Redis.
+    ///
+    /// A hold that belongs to an owned guard is no thread's.
+    ///
+    /// # Errors
+    ///
+    /// When Redis cannot be asked, or refuses.
+    fn is_held_by_current_thread(&self) -> Result<bool>;
+}
+
+/// A guard of any lock, for code that is generic over its kind.
+///
+/// Every guard has these methods by itself. It cannot be implemented outside this crate.
+pub trait Guard: sealed::Sealed + Sized {
+    /// See [`LockGuard::unlock`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::unlock`].
+    fn unlock(self) -> Result<()>;
+
+    /// See [`LockGuard::is_held`].
+    fn is_held(&self) -> bool;
+
+    /// See [`LockGuard::remaining`].
+    fn remaining(&self) -> Duration;
+
+    /// See [`LockGuard::holder`].
+    fn holder(&self) -> &str;
+
+    /// See [`LockGuard::name`].
+    fn name(&self) -> &str;
+
+    /// See [`LockGuard::verify`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::verify`].
+    fn verify(&self) -> Result<()>;
+
+    /// See [`LockGuard::extend`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LockGuard::extend`].
+    fn extend(&self, lease: Duration) -> Result<()>;
+
+    /// See [`LockGuard::lost`].
+    fn lost(&self) -> LostSignal;
+}
+
+/// A lock of any kind, as Java's `RLock` is.
+///
+/// # Examples
+///
+/// ```no_run
+/// use lockson::{AnyLock, Client};
+///
+/// fn busy(lock: &AnyLock) -> lockson::Result<bool> {
+///     Ok(lock.try_lock()?.is_none())
+/// }
+///
+/// let client = Client::connect("redis://127.0.0.1/")?;
+/// busy(&client.reentrant_lock("nightly").into())?;
+/// # Ok::<(), lockson::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AnyLock {
+    handle: Handle,
+}
+
+/// A guard of an [`AnyLock`]; any guard that stays with its thread turns into one.
+#[derive(Debug)]
+#[must_use = "if unused the lock is released immediately"]
+#[clippy::has_significant_drop]
+pub struct AnyGuard {
+    grip: Grip,
+    bound: PhantomData<MutexGuard<'static, ()>>,
+}
+
+/// An owned guard of an [`AnyLock`]; any owned guard turns into one.
+#[derive(Debug)]
+#[must_use = "if unused the lock is released immediately"]
+#[clippy::has_significant_drop]
+pub struct AnyOwnedGuard {
+    grip: Grip,
+}
+
+/// The acquiring half of a lock as methods of its own, so that nobody has to import the trait.
+macro_rules! lock_methods {
+    ($lock:ident, $guard:ident, $owned:ident) => {
+        impl $lock {
+            /// The full matrix of ways to acquire. No I/O.
+            pub fn options(&self) -> $crate::Options<'_, Self> {
+                $crate::Lock::options(self)
+            }
+
+            /// Tries once, for the current thread; `None` when somebody else has the lock.
+            ///
+            /// The watchdog keeps the hold until its guard goes. A thread that has the lock
+            /// already gets it once more.
+            ///
+            /// # Errors
+            ///
+            /// When Redis cannot be asked, or refuses: a lock that is not to be had is
+            /// `Ok(None)`.
+            pub fn try_lock(&self) -> $crate::Result<Option<$guard>> {
+                $crate::Lock::try_lock(self)
+            }
+
+            /// Tries once, for the current thread and for this time only; `None` when somebody
+            /// else has the lock.
+            ///
+            /// Where the thread has the lock already, the longer of the two times counts.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock`](Self::try_lock), and [`Config`](crate::ErrorKind::Config)
+            /// for a lease of zero or of more than ten years.
+            pub fn try_lock_with_lease(
+                &self,
+                lease: ::std::time::Duration,
+            ) -> $crate::Result<Option<$guard>> {
+                $crate::Lock::try_lock_with_lease(self, lease)
+            }
+
+            /// Tries once, for a guard that may leave this thread; `None` when somebody has the
+            /// lock, this thread included.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock`](Self::try_lock).
+            pub fn try_lock_owned(&self) -> $crate::Result<Option<$owned>> {
+                $crate::Lock::try_lock_owned(self)
+            }
+
+            /// Tries once, for a guard that may leave this thread and for this time only; `None`
+            /// when somebody has the lock, this thread included.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock_with_lease`](Self::try_lock_with_lease).
+            pub fn try_lock_owned_with_lease(
+                &self,
+                lease: ::std::time::Duration,
+            ) -> $crate::Result<Option<$owned>> {
+                $crate::Lock::try_lock_owned_with_lease(self, lease)
+            }
+
+            /// Whether the current thread holds the lock; asks Redis.
+            ///
+            /// A hold that belongs to an owned guard is no thread's.
+            ///
+            /// # Errors
+            ///
+            /// When Redis cannot be asked, or refuses.
+            pub fn is_held_by_current_thread(&self) -> $crate::Result<bool> {
+                self.handle.is_held_by_current_thread()
+            }
+        }
+
+        impl $crate::family::sealed::Acquire for $lock {
+            type Bound = $guard;
+            type Owned = $owned;
+
+            fn acquire_bound(
+                &self,
+                terms: $crate::engine::Terms,
+            ) -> $crate::Result<Option<$guard>> {
+                Ok(self.handle.acquire(&terms)?.map($guard::new))
+            }
+
+            fn acquire_owned(
+                &self,
+                terms: $crate::engine::Terms,
+            ) -> $crate::Result<Option<$owned>> {
+                Ok(self.handle.acquire(&terms)?.map($owned::new))
+            }
+        }
+
+        impl $crate::Lock for $lock {
+            type Guard = $guard;
+            type OwnedGuard = $owned;
+
+            fn is_held_by_current_thread(&self) -> $crate::Result<bool> {
+                self.is_held_by_current_thread()
+            }
+        }
+    };
+}
+
+pub(crate) use lock_methods;
+
+lock_methods!(AnyLock, AnyGuard, AnyOwnedGuard);
+guard_methods!(AnyGuard);
+guard_methods!(AnyOwnedGuard);
+
+impl AnyGuard {
+    fn new(grip: Grip) -> Self {
+        Self {
+            grip,
+            bound: PhantomData,
+        }
+    }
+}
+
+impl AnyOwnedGuard {
+    fn new(grip: Grip) -> Self {
+        Self { grip }
+    }
+}
+
+impl From<LockGuard> for AnyGuard {
+    fn from(guard: LockGuard) -> Self {
+        Self::new(guard.into_grip())
+    }
+}
+
+impl From<OwnedLockGuard> for AnyOwnedGuard {
+    fn from(guard: OwnedLockGuard) -> Self {
+        Self::new(guard.into_grip())
+    }
+}
+
+impl From<ReentrantLock> for AnyLock {
+    fn from(lock: ReentrantLock) -> Self {
+        Self {
+            handle: lock.into_handle(),
+        }
+    }
+}
+
+impl From<&ReentrantLock> for AnyLock {
+    fn from(lock: &ReentrantLock) -> Self {
+        lock.clone().into()
+    }
+}
+
+/// What every lock of one key is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    core: Arc<Core>,
+    subject: Arc<Subject>,
+}
+
+impl Handle {
+    pub(crate) fn new(core: Arc<Core>, subject: Arc<Subject>) -> Self {
+        Self { core, subject }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.subject.name
+    }
+
+    pub(crate) fn acquire(&self, terms: &Terms) -> Result<Option<Grip>> {
+        self.check()?;
+        self.core.acquire(&self.subject, terms)
+    }
+
+    pub(crate) fn is_locked(&self) -> Result<bool> {
+        self.check()?;
+        self.core.is_locked(&self.subject)
+    }
+
+    pub(crate) fn is_held_by_current_thread(&self) -> Result<bool> {
+        self.check()?;
+        self.core.is_held_by_current_thread(&self.subject)
+    }
+
+    pub(crate) fn hold_count(&self) -> Result<u64> {
+        self.check()?;
+        self.core.hold_count(&self.subject)
+    }
+
+    pub(crate) fn remaining_ttl(&self) -> Result<Ttl> {
+        self.check()?;
+        Ok(Ttl::from_millis(self.core.ttl(&self.subject)?))
+    }
+
+    pub(crate) fn force_unlock(&self) -> Result<bool> {
+        self.check()?;
+        self.core.force_unlock(&self.subject)
+    }
+
+    pub(crate) fn inspect(&self) -> Result<Inspection> {
+        self.check()?;
+        Ok(Inspection::new(self.core.inspect(&self.subject)?))
+    }
+
+    /// A handle is made without asking, so its name is looked at when it is used.
+    fn check(&self) -> Result<()> {
+        const LONGEST_NAME: usize = 1 << 20;
+        let problem = match self.subject.key.len() {
+            0 => "the name of a lock must not be empty",
+            length if length > LONGEST_NAME => {
+                "the name of a lock must not be longer than a mebibyte"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::config(problem).about(&self.subject.key))
+    }
+}
+
+pub(crate) mod sealed {
+    //! What only this crate can be.
+
+    use crate::{engine::Terms, error::Result};
+
+    #[allow(unnameable_types, unreachable_pub, missing_docs)]
+    pub trait Sealed {}
+
+    #[allow(unnameable_types, unreachable_pub, missing_docs)]
+    pub trait Acquire {
+        type Bound;
+        type Owned;
+
+        fn acquire_bound(&self, terms: Terms) -> Result<Option<Self::Bound>>;
+        fn acquire_owned(&self, terms: Terms) -> Result<Option<Self::Owned>>;
+    }
+}

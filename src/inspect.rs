@@ -1,0 +1,80 @@
+//! What can be seen of a lock from outside.
+
+use std::time::Duration;
+
+use crate::protocol::Holdings;
+
+/// How long a lock lives on in Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ttl {
+    /// There is no such key: the lock is free.
+    Free,
+    /// The key has no expiry: nothing that this crate or Redisson makes.
+    NoExpiry,
+    /// The key ends after this time unless somebody renews it.
+    Left(Duration),
+}
+
+/// A lock as it stands in Redis, whoever holds it; from
+/// [`ReentrantLock::inspect`](crate::ReentrantLock::inspect).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// How long it lives on.
+    pub ttl: Ttl,
+    /// `read` or `write` for a read-write lock, as Redis has it.
+    pub mode: Option<String>,
+    /// Who holds it; empty when it is free.
+    pub holders: Vec<Holder>,
+}
+
+/// One holder in an [`Inspection`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Client and number, as they stand in Redis: `uuid:number`. In Java, the number is the id of
+    /// the thread.
+    pub holder: String,
+    /// How often it holds the lock.
+    pub count: u64,
+}
+
+impl Ttl {
+    pub(crate) fn from_millis(millis: i64) -> Self {
+        match u64::try_from(millis) {
+            Ok(left) => Self::Left(Duration::from_millis(left)),
+            Err(_) if millis == -1 => Self::NoExpiry,
+            Err(_) => Self::Free,
+        }
+    }
+}
+
+impl Inspection {
+    pub(crate) fn new(holdings: Holdings) -> Self {
+        Self {
+            ttl: Ttl::from_millis(holdings.ttl),
+            mode: holdings.mode,
+            holders: holdings
+                .holders
+                .into_iter()
+                .map(|(holder, count)| Holder { holder, count })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_pttl_says() {
+        assert_eq!(Ttl::from_millis(-2), Ttl::Free);
+        assert_eq!(Ttl::from_millis(-1), Ttl::NoExpiry);
+        assert_eq!(Ttl::from_millis(0), Ttl::Left(Duration::ZERO));
+        assert_eq!(
+            Ttl::from_millis(1500),
+            Ttl::Left(Duration::from_millis(1500))
+        );
+    }
+}

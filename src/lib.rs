@@ -1,0 +1,82 @@
+//! Redisson's distributed locks for blocking Rust programs.
+//!
+//! Java services lock with [Redisson](https://redisson.pro). With this crate, threaded Rust
+//! services beside them take the same locks on the same Redis: the same keys, the same channels,
+//! the same counts. A lock is taken as a guard, and released when the guard goes:
+//!
+//! ```no_run
+//! use lockson::Client;
+//!
+//! let client = Client::connect("redis://127.0.0.1/")?;
+//! if let Some(guard) = client.reentrant_lock("orders:42").try_lock()? {
+//!     // Nobody else works on order 42 now, neither here nor in Java.
+//!     guard.unlock()?; // or just drop it; `unlock` also tells what went wrong
+//! }
+//! # Ok::<(), lockson::Error>(())
+//! ```
+//!
+//! # The promise
+//!
+//! There is at most one holder of a name, as long as the Redis server does not lose the key and
+//! the holder stops within its lease. In every other case the holder is *told*: by its guard
+//! ([`LockGuard::is_held`], [`LockGuard::lost`]), from the clock of its own process, no later than
+//! the end of its lease, even if Redis cannot be reached. A command whose reply was lost has one
+//! effect.
+//!
+//! # Dropping a guard talks to Redis
+//!
+//! The release is one round trip. When the server does not answer, `drop` (like
+//! [`unlock`](LockGuard::unlock)) tries twice, each time for the
+//! [response timeout](ClientBuilder::response_timeout): with the defaults it may block for six
+//! seconds. It never panics; what it could not do is logged and raised as an
+//! [`Event`]. The hold then ends with its time in Redis.
+//!
+//! # Java to Rust
+//!
+//! | Redisson | lockson |
+//! |---|---|
+//! | `Redisson.create(config)` | [`Client::connect`], [`Client::builder`] |
+//! | `redisson.getLock(name)` | [`client.reentrant_lock(name)`](Client::reentrant_lock) |
+//! | `lock.tryLock()` | [`lock.try_lock()`](ReentrantLock::try_lock) |
+//! | `lock.tryLock(0, lease, unit)` | [`lock.try_lock_with_lease(lease)`](ReentrantLock::try_lock_with_lease) |
+//! | `lock.unlock()` | [`guard.unlock()`](LockGuard::unlock), or drop the guard |
+//! | `lock.isLocked()` | [`lock.is_locked()`](ReentrantLock::is_locked) |
+//! | `lock.isHeldByCurrentThread()` | [`lock.is_held_by_current_thread()`](ReentrantLock::is_held_by_current_thread) |
+//! | `lock.getHoldCount()` | [`lock.hold_count()`](ReentrantLock::hold_count) |
+//! | `lock.remainTimeToLive()` | [`lock.remaining_ttl()`](ReentrantLock::remaining_ttl) |
+//! | `lock.forceUnlock()` | [`lock.force_unlock()`](ReentrantLock::force_unlock) |
+//! | `RLock` as a parameter | [`AnyLock`], or generic over [`Lock`] |
+//!
+//! # Features
+//!
+//! - `tls`: connections over TLS (`rediss://`).
+
+#![forbid(unsafe_code)]
+
+mod builder;
+mod client;
+mod engine;
+mod error;
+mod event;
+mod family;
+mod guard;
+mod inspect;
+mod options;
+mod protocol;
+mod reentrant;
+mod settings;
+mod transport;
+
+pub use builder::ClientBuilder;
+pub use client::{Client, ClientState};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Ended, Event, LostReason};
+pub use family::{AnyGuard, AnyLock, AnyOwnedGuard, Guard, Lock};
+pub use guard::{LockGuard, LostSignal, OwnedLockGuard};
+pub use inspect::{Holder, Inspection, Ttl};
+pub use options::Options;
+pub use reentrant::ReentrantLock;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,10 @@
+//! What is said to Redis for each kind of lock: names, keys, scripts, replies. Pure: no I/O, no clock.
+
+mod kind;
+mod names;
+mod reentrant;
+mod request;
+
+pub(crate) use kind::{Acquired, Claim, Holdings, Kind, Released, Renewal, Renewed, Subject};
+pub(crate) use reentrant::Reentrant;
+pub(crate) use request::{Argument, Ask, Call, Malformed, Reply, Request, Script};

@@ -1,0 +1,187 @@
+//! The call: one request, one effect, however often it has to be sent.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    connection::{Connection, Fence, Trouble},
+    endpoint::Endpoint,
+    gate::Lane,
+    link::Link,
+    pool::Pool,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    protocol::{Reply, Request},
+    settings::Settings,
+};
+
+/// How long to let a server rest that refused at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(crate) struct Transport {
+    endpoint: Arc<Endpoint>,
+    pool: Pool,
+    response_timeout: Duration,
+}
+
+/// How often and how long a call may try.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    pub(crate) attempts: u32,
+    pub(crate) deadline: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    /// Just before the request that was answered was sent.
+    pub(crate) sent: Instant,
+    /// Whether an earlier copy may have had the effect.
+    pub(crate) repeated: bool,
+}
+
+/// A call that was given up.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Whether a copy of the request may have run, or may still run.
+    pub(crate) doubtful: bool,
+    /// The connections that must be killed before that can be excluded.
+    pub(crate) fences: Vec<Fence>,
+}
+
+impl Transport {
+    pub(crate) fn new(endpoint: Endpoint, settings: &Settings) -> Self {
+        let endpoint = Arc::new(endpoint);
+        Self {
+            pool: Pool::new(
+                Arc::clone(&endpoint),
+                settings.pool_size,
+                settings.response_timeout,
+            ),
+            endpoint,
+            response_timeout: settings.response_timeout,
+        }
+    }
+
+    /// Sends a request until it is answered or the budget is used up.
+    ///
+    /// Before a repetition, the connection of the doubtful copy is killed at the server. Whoever
+    /// gives up in doubt writes `undo` behind the doubtful copy and does not wait for it.
+    pub(crate) fn call(
+        &self,
+        lane: Lane,
+        request: &Request,
+        undo: Option<&Request>,
+        budget: Budget,
+    ) -> Result<Answer, Failure> {
+        let mut doubt = Doubt::default();
+        let mut attempt = 1;
+        loop {
+            let error = match self.attempt(lane, request, budget.deadline, &mut doubt) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let transient = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
+            if !transient || attempt >= budget.attempts || Instant::now() >= budget.deadline {
+                return Err(doubt.give_up(error, undo));
+            }
+            attempt += 1;
+            if error.kind() == ErrorKind::Connection && !doubt.last_broken {
+                thread::sleep(PAUSE.min(budget.deadline.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    /// Opens a connection and closes it again, to see whether the server can be used.
+    pub(crate) fn probe(&self) -> Result<()> {
+        self.endpoint.open().map(drop)
+    }
+
+    /// A connection outside the pool, for a thread that must not wait for one.
+    pub(crate) fn link(&self) -> Link {
+        Link::new(Arc::clone(&self.endpoint))
+    }
+
+    pub(crate) fn trim(&self, idle: Duration) {
+        self.pool.trim(idle);
+    }
+
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
+    pub(crate) fn open_connections(&self) -> usize {
+        self.pool.open_connections()
+    }
+
+    fn attempt(
+        &self,
+        lane: Lane,
+        request: &Request,
+        deadline: Instant,
+        doubt: &mut Doubt,
+    ) -> Result<Answer> {
+        doubt.last_broken = false;
+        let mut connection = self.pool.lend(lane, deadline)?;
+        let sent = Instant::now();
+        let timeout = self
+            .response_timeout
+            .min(deadline.saturating_duration_since(sent));
+        match connection.call(request, &doubt.fences, timeout) {
+            Ok(replied) => {
+                if let Some(why) = replied.unfenced {
+                    self.endpoint
+                        .warn_once(&format!("CLIENT KILL failed ({why})"));
+                }
+                Ok(Answer {
+                    reply: replied.reply,
+                    sent,
+                    repeated: doubt.any,
+                })
+            }
+            Err(Trouble::Refused(error)) => Err(error),
+            Err(Trouble::Broken(error)) => {
+                self.pool.distrust(&mut connection, &error);
+                doubt.add(connection.take());
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The copies of a request of which nobody knows whether they ran.
+#[derive(Debug, Default)]
+struct Doubt {
+    any: bool,
+    last_broken: bool,
+    fences: Vec<Fence>,
+    connections: Vec<Connection>,
+}
+
+impl Doubt {
+    fn add(&mut self, connection: Connection) {
+        self.any = true;
+        self.last_broken = true;
+        self.fences.extend(connection.fence().cloned());
+        self.connections.push(connection);
+    }
+
+    fn give_up(mut self, error: Error, undo: Option<&Request>) -> Failure {
+        if let Some(undo) = undo {
+            for connection in &mut self.connections {
+                connection.call_and_leave(undo);
+            }
+        }
+        Failure {
+            error,
+            doubtful: self.any,
+            fences: self.fences,
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Where the server is and how to introduce oneself: from the URL to an open connection.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, Value};
+
+use super::{
+    connection::{Connection, Fence, Trouble},
+    failure, wire,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    settings::Settings,
+};
+
+pub(crate) struct Endpoint {
+    dial: redis::Client,
+    /// Host and port or socket path, for messages: the URL itself may carry a password.
+    server: Arc<str>,
+    tls: bool,
+    greeting: RedisConnectionInfo,
+    client_name: String,
+    settings: Arc<Settings>,
+    warned: AtomicBool,
+}
+
+/// One command of the greeting, and what its answer is for.
+#[derive(Clone, Copy)]
+enum Step {
+    Authenticate,
+    Select,
+    Name,
+    Identify,
+    Role,
+}
+
+impl Endpoint {
+    /// Reads the URL. No I/O.
+    pub(crate) fn parse(url: &str, client_name: String, settings: Arc<Settings>) -> Result<Self> {
+        // The cause may quote the URL, and with it the password: only our own words go on.
+        let info = url.into_connection_info().map_err(|cause| {
+            if cfg!(not(feature = "tls")) && (url.starts_with("rediss:") || url.starts_with("valkeys:")) {
+                return Error::config("TLS needs the crate's feature `tls`");
+            }
+            let what = match cause.kind() {
+                redis::ErrorKind::InvalidClientConfig => cause.category().to_owned(),
+                _ => "not a URL".to_owned(),
+            };
+            Error::config(format!(
+                "the URL cannot be used ({what}); expected redis://[user:password@]host[:port][/db] or unix:///path"
+            ))
+        })?;
+        let addr = info.addr().clone();
+        // The greeting is sent by us, so that its answers can be told apart.
+        let greeting = info.redis_settings().clone();
+        let plain = info
+            .set_redis_settings(RedisConnectionInfo::default().set_skip_set_lib_name())
+            .set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
+        Ok(Self {
+            server: addr.to_string().into(),
+            tls: matches!(addr, ConnectionAddr::TcpTls { .. }),
+            dial: dial(plain, &settings)?,
+            greeting,
+            client_name,
+            settings,
+            warned: AtomicBool::new(false),
+        })
+    }
+
+    /// Host and port, or the path of the socket.
+    pub(crate) fn server(&self) -> &Arc<str> {
+        &self.server
+    }
+
+    /// Opens a connection to the primary; one round trip beside those of TCP and TLS.
+    pub(crate) fn open(&self) -> Result<Connection> {
+        let started = Instant::now();
+        let limit = self.settings.connect_timeout;
+        let redis = self
+            .dial
+            .get_connection_with_timeout(limit)
+            .map_err(|cause| match failure::error(&self.server, cause) {
+                error if error.kind() == ErrorKind::Timeout => Error::caused_by(
+                    ErrorKind::Timeout,
+                    format!("no connection to {} in {limit:?}", self.server),
+                    error,
+                ),
+                error => error,
+            })?;
+        let left = limit.saturating_sub(started.elapsed());
+        let mut connection = Connection::new(
+            redis,
+            Arc::clone(&self.server),
+            left.max(std::time::Duration::from_millis(1)),
+        )?;
+        let role = self.greet(&mut connection)?;
+        if role == Role::Replica {
+            return Err(Error::new(
+                ErrorKind::Connection,
+                format!("{} is a replica: locks live on the primary", self.server),
+            ));
+        }
+        Ok(connection)
+    }
+
+    fn greet(&self, connection: &mut Connection) -> Result<Role> {
+        let (bytes, steps) = self.greeting()?;
+        let mut role = Role::Primary;
+        if let Err(trouble) = connection.send_packed(&bytes) {
+            return Err(self.unheard(trouble));
+        }
+        for (number, step) in steps.into_iter().enumerate() {
+            let answer = match connection.receive() {
+                Ok(answer) => answer,
+                Err(trouble) if number == 0 => return Err(self.unheard(trouble)),
+                Err(trouble) => return Err(trouble.into_error()),
+            };
+            match (step, answer) {
+                (Step::Identify, Ok(value)) => match fence(value) {
+                    Some(fence) => connection.set_fence(fence),
+                    None => self.warn_once("its CLIENT INFO cannot be read"),
+                },
+                (Step::Role, Ok(value)) => {
+                    if is_replica(&value) {
+                        role = Role::Replica;
+                    }
+                }
+                (_, Ok(_)) => {}
+                (Step::Select, Err(cause)) if cause.code() == Some("ERR") => {
+                    let text = cause.detail().unwrap_or_default().to_owned();
+                    return Err(Error::caused_by(
+                        ErrorKind::Config,
+                        format!(
+                            "{} refuses database {}: {text}",
+                            self.server,
+                            self.greeting.db()
+                        ),
+                        cause,
+                    ));
+                }
+                // A server that does not know or does not allow these is still of use.
+                (Step::Name | Step::Identify | Step::Role, Err(cause))
+                    if matches!(cause.code(), Some("NOPERM"))
+                        || failure::error(&self.server, cause.clone()).kind()
+                            == ErrorKind::Protocol =>
+                {
+                    if matches!(step, Step::Identify) {
+                        self.warn_once("it does not answer CLIENT INFO");
+                    }
+                }
+                (_, Err(cause)) => return Err(failure::error(&self.server, cause)),
+            }
+        }
+        Ok(role)
+    }
+
+    fn greeting(&self) -> Result<(Vec<u8>, Vec<Step>)> {
+        let mut bytes = Vec::with_capacity(256);
+        let mut steps = Vec::with_capacity(5);
+        let provided = match &self.settings.password_provider {
+            Some(provider) => Some(provider().map_err(|cause| {
+                Error::new(
+                    ErrorKind::NoPermission,
+                    format!("the password provider failed: {cause}"),
+                )
+            })?),
+            None => None,
+        };
+        let password = provided.as_deref().or_else(|| self.greeting.password());
+        let user = self.greeting.username();
+        let resp3 = self.greeting.protocol() == redis::ProtocolVersion::RESP3;
+        let mut words = Vec::with_capacity(5);
+        if resp3 {
+            words.extend(["HELLO", "3"]);
+        }
+        if let Some(password) = password {
+            words.push("AUTH");
+            // HELLO asks for a user always, AUTH only where there is one.
+            words.extend(user.or_else(|| resp3.then_some("default")));
+            words.push(password);
+        }
+        if !words.is_empty() {
+            wire::pack_words(&mut bytes, &words);
+            steps.push(Step::Authenticate);
+        }
+        if self.greeting.db() != 0 {
+            wire::pack_words(&mut bytes, &["SELECT", &self.greeting.db().to_string()]);
+            steps.push(Step::Select);
+        }
+        for (step, words) in [
+            (
+                Step::Name,
+                &["CLIENT", "SETNAME", self.client_name.as_str()][..],
+            ),
+            (Step::Identify, &["CLIENT", "INFO"]),
+            (Step::Role, &["ROLE"]),
+        ] {
+            wire::pack_words(&mut bytes, words);
+            steps.push(step);
+        }
+        Ok((bytes, steps))
+    }
+
+    /// The error for a server that did not say a word.
+    fn unheard(&self, trouble: Trouble) -> Error {
+        let error = trouble.into_error();
+        if !self.tls {
+            return error;
+        }
+        // Silence and nonsense are all that a TLS client sees of a port that does not speak TLS.
+        Error::caused_by(
+            ErrorKind::Connection,
+            format!("no TLS with {}: {error}", self.server),
+            error,
+        )
+    }
+
+    /// Whoever cannot be named cannot be killed, so a request whose reply was lost is repeated
+    /// without the fence; that is worth a word, but not one for each connection.
+    pub(super) fn warn_once(&self, why: &str) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "{}: {why}; after a lost reply, a late copy of the request may leave a hold that \
+                 ends with its lease (allow client|info and client|kill)",
+                self.server
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("server", &self.server)
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Primary,
+    Replica,
+}
+
+#[cfg(not(feature = "tls"))]
+fn dial(info: ConnectionInfo, settings: &Settings) -> Result<redis::Client> {
+    if settings.tls_roots.is_some() || settings.tls_identity.is_some() {
+        return Err(Error::config(
+            "certificates are set, but TLS needs the crate's feature `tls`",
+        ));
+    }
+    redis::Client::open(info).map_err(unusable)
+}
+
+#[cfg(feature = "tls")]
+fn dial(info: ConnectionInfo, settings: &Settings) -> Result<redis::Client> {
+    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        if settings.tls_roots.is_some() || settings.tls_identity.is_some() {
+            return Err(Error::config(
+                "certificates are set, but the URL does not begin with rediss://",
+            ));
+        }
+        return redis::Client::open(info).map_err(unusable);
+    }
+    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
+        return Err(Error::config(
+            "a URL with #insecure is refused: give the root certificate instead",
+        ));
+    }
+    // The client library builds its TLS settings from the process's default provider and panics
+    // where there is none, or where several were compiled in and none chosen.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let certificates = redis::TlsCertificates {
+        client_tls: settings
+            .tls_identity
+            .clone()
+            .map(|identity| redis::ClientTlsConfig {
+                client_cert: identity.certificate,
+                client_key: identity.key,
+            }),
+        root_cert: settings.tls_roots.clone(),
+    };
+    redis::Client::build_with_tls(info, certificates)
+        .map_err(|cause| Error::config(format!("the certificates cannot be used: {cause}")))
+}
+
+fn unusable(cause: redis::RedisError) -> Error {
+    Error::config(format!("the URL cannot be used: {}", cause.category()))
+}
+
+/// `id=7 addr=127.0.0.1:40112 …`; the address is copied as it stands, each server writes it in
+/// its own way.
+fn fence(value: Value) -> Option<Fence> {
+    let text = wire::reply(value).text().ok()?;
+    let word = |name: &str| {
+        text.split_ascii_whitespace()
+            .find_map(|word| word.strip_prefix(name))
+    };
+    Some(Fence {
+        id: word("id=")?.parse().ok()?,
+        address: word("addr=")?.to_owned(),
+    })
+}
+
+fn is_replica(value: &Value) -> bool {
+    let Value::Array(parts) = value else {
+        return false;
+    };
+    match parts.first() {
+        Some(Value::BulkString(role)) => role == b"slave" || role == b"replica",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Endpoint> {
+        Endpoint::parse(url, "lockson".into(), Arc::default())
+    }
+
+    #[test]
+    fn a_bad_url_is_refused_without_being_quoted() {
+        for url in [
+            "",
+            "nonsense",
+            "http://user:canary@host/",
+            "redis://user:canary@host:99999/",
+            "redis://:canary@host/notadb",
+            "rediss://:canary@host/#insecure",
+        ] {
+            let error = parse(url).expect_err(url);
+            assert_eq!(error.kind(), ErrorKind::Config, "{url}");
+            assert!(
+                !format!("{error} {error:?}").contains("canary"),
+                "{error:?}"
+            );
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_needs_the_feature() {
+        let error = parse("rediss://host/").expect_err("no feature");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
+    #[test]
+    fn the_server_is_named_without_credentials() {
+        let endpoint = parse("redis://user:canary@localhost:7000/3?protocol=resp3").expect("good");
+        assert_eq!(&**endpoint.server(), "localhost:7000");
+        assert!(!format!("{endpoint:?}").contains("canary"));
+        let (bytes, steps) = endpoint.greeting().expect("greeting");
+        assert_eq!(steps.len(), 5);
+        assert!(
+            String::from_utf8_lossy(&bytes)
+                .starts_with("*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH")
+        );
+    }
+
+    #[test]
+    fn reads_the_name_the_server_gives_us() {
+        let info = "id=7 addr=[::1]:40112 laddr=[::1]:6379 fd=8 name= db=0\n";
+        assert_eq!(
+            fence(Value::BulkString(info.into())),
+            Some(Fence {
+                id: 7,
+                address: "[::1]:40112".into()
+            })
+        );
+        assert_eq!(fence(Value::Okay), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! Who may use a connection: acquirers in the order they came, releases always before them.
+
+use std::{collections::VecDeque, sync::Arc, time::Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Connections that only releases may use.
+const RESERVE: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lane {
+    /// Acquiring and asking.
+    Acquire,
+    Release,
+}
+
+/// Admits as many callers as the pool has connections.
+///
+/// The pool alone would not do: it serves whoever comes just then, so that a release could wait
+/// behind hundreds of acquirers, and among those the order would be luck. It also does not wake a
+/// caller when a broken connection makes room for a new one; here nobody waits inside the pool
+/// unless a connection is on its way.
+#[derive(Debug)]
+pub(super) struct Gate {
+    size: usize,
+    state: Mutex<State>,
+}
+
+/// The right to use one connection. Drop it after the connection went back.
+#[derive(Debug)]
+pub(super) struct Permit<'a> {
+    gate: &'a Gate,
+    lane: Lane,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    acquiring: usize,
+    releasing: usize,
+    acquirers: VecDeque<Arc<Waiter>>,
+    releasers: VecDeque<Arc<Waiter>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    admitted: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// A gate for `size` acquirers at a time, and the reserve beside them.
+    pub(super) fn new(size: usize) -> Self {
+        Self {
+            size,
+            state: Mutex::default(),
+        }
+    }
+
+    /// How many connections the pool must be able to open.
+    pub(super) fn most(&self) -> usize {
+        self.size + RESERVE
+    }
+
+    /// Waits for a place until the deadline; `None` when there was none in time.
+    pub(super) fn enter(&self, lane: Lane, deadline: Instant) -> Option<Permit<'_>> {
+        let permit = Permit { gate: self, lane };
+        let waiter = {
+            let mut state = self.state.lock();
+            if state.queue(lane).is_empty() && state.admit(lane, self.size) {
+                return Some(permit);
+            }
+            let waiter = Arc::new(Waiter::default());
+            state.queue(lane).push_back(Arc::clone(&waiter));
+            waiter
+        };
+        let mut admitted = waiter.admitted.lock();
+        while !*admitted {
+            if waiter
+                .changed
+                .wait_until(&mut admitted, deadline)
+                .timed_out()
+            {
+                break;
+            }
+        }
+        if *admitted {
+            return Some(permit);
+        }
+        drop(admitted);
+        // Nobody admits whom he does not find in the queue, so leaving it settles the question.
+        let mut state = self.state.lock();
+        let queue = state.queue(lane);
+        if let Some(place) = queue.iter().position(|other| Arc::ptr_eq(other, &waiter)) {
+            queue.remove(place);
+            std::mem::forget(permit);
+            return None;
+        }
+        Some(permit)
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.gate.state.lock();
+        match self.lane {
+            Lane::Acquire => state.acquiring -= 1,
+            Lane::Release => state.releasing -= 1,
+        }
+        let admitted = state.admit_next(self.gate.size);
+        drop(state);
+        if let Some(waiter) = admitted {
+            *waiter.admitted.lock() = true;
+            waiter.changed.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn queue(&mut self, lane: Lane) -> &mut VecDeque<Arc<Waiter>> {
+        match lane {
+            Lane::Acquire => &mut self.acquirers,
+            Lane::Release => &mut self.releasers,
+        }
+    }
+
+    fn admit(&mut self, lane: Lane, size: usize) -> bool {
+        let room = self.acquiring + self.releasing < size + RESERVE;
+        match lane {
+            Lane::Acquire if room && self.acquiring < size => self.acquiring += 1,
+            Lane::Release if room => self.releasing += 1,
+            _ => return false,
+        }
+        true
+    }
+
+    /// Takes the next waiter out of its queue, its place already counted.
+    fn admit_next(&mut self, size: usize) -> Option<Arc<Waiter>> {
+        for lane in [Lane::Release, Lane::Acquire] {
+            if !self.queue(lane).is_empty() && self.admit(lane, size) {
+                return self.queue(lane).pop_front();
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(20)
+    }
+
+    #[test]
+    fn the_reserve_is_for_releases() {
+        let gate = Gate::new(1);
+        let first = gate.enter(Lane::Acquire, soon()).expect("free");
+        assert!(gate.enter(Lane::Acquire, soon()).is_none());
+        let releases: Vec<_> = (0..RESERVE)
+            .map(|_| gate.enter(Lane::Release, soon()).expect("reserve"))
+            .collect();
+        assert!(gate.enter(Lane::Release, soon()).is_none());
+        drop(first);
+        assert!(gate.enter(Lane::Release, soon()).is_some());
+        drop(releases);
+        assert!(gate.enter(Lane::Acquire, soon()).is_some());
+        let state = gate.state.lock();
+        assert_eq!((state.acquiring, state.releasing), (0, 0));
+        assert!(state.acquirers.is_empty() && state.releasers.is_empty());
+    }
+
+    #[test]
+    fn acquirers_enter_in_order() {
+        let gate = Gate::new(1);
+        let order = Mutex::new(Vec::new());
+        let far = Instant::now() + Duration::from_secs(20);
+        thread::scope(|scope| {
+            let held = gate.enter(Lane::Acquire, far).expect("free");
+            for number in 0..8 {
+                let (gate, order) = (&gate, &order);
+                scope.spawn(move || {
+                    let permit = gate.enter(Lane::Acquire, far).expect("in time");
+                    order.lock().push(number);
+                    drop(permit);
+                });
+                while gate.state.lock().acquirers.len() <= number {
+                    thread::yield_now();
+                }
+            }
+            drop(held);
+        });
+        assert_eq!(*order.lock(), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn giving_up_loses_no_place() {
+        let gate = Gate::new(1);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for round in 0..500 {
+                        let wait = Duration::from_micros(round % 50);
+                        drop(gate.enter(Lane::Acquire, Instant::now() + wait));
+                    }
+                });
+            }
+        });
+        assert!(gate.enter(Lane::Acquire, soon()).is_some());
+    }
+}

@@ -1,0 +1,242 @@
+//! The pool of connections: r2d2 with a manager of our own, behind the gate.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    connection::Connection,
+    endpoint::Endpoint,
+    gate::{Gate, Lane, Permit},
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A connection idle for longer is asked whether it still lives before a request is trusted to it.
+///
+/// A release whose first attempt met a dead connection could not tell any more whether its hold
+/// was still there.
+const FRESH: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    gate: Gate,
+    connections: r2d2::Pool<Manager>,
+    endpoint: Arc<Endpoint>,
+    response_timeout: Duration,
+    /// When a connection was last seen to fail: those not used since may have failed with it.
+    suspected: Mutex<Option<Instant>>,
+    shared: Arc<Shared>,
+}
+
+/// A connection on loan; goes back when dropped.
+#[derive(Debug)]
+pub(super) struct Loan<'a> {
+    // In this order: the place is free only when the connection is back.
+    slot: r2d2::PooledConnection<Manager>,
+    _permit: Permit<'a>,
+}
+
+#[derive(Debug)]
+struct Manager {
+    endpoint: Arc<Endpoint>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Connections of an earlier generation are closed instead of used.
+    generation: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// What r2d2 keeps: it would hide the reason of a failure and go on trying by itself, so failures
+/// are handed out like connections.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
+enum Slot {
+    Live(Connection, u64),
+    Failed(Error, Instant),
+    /// Lent and kept by the borrower.
+    Taken,
+}
+
+impl Pool {
+    pub(super) fn new(endpoint: Arc<Endpoint>, size: usize, response_timeout: Duration) -> Self {
+        let gate = Gate::new(size);
+        let shared = Arc::new(Shared::default());
+        let manager = Manager {
+            endpoint: Arc::clone(&endpoint),
+            shared: Arc::clone(&shared),
+        };
+        // No reaper: with one, r2d2's threads would outlive the pool by half a minute.
+        let connections = r2d2::Pool::builder()
+            .max_size(u32::try_from(gate.most()).unwrap_or(u32::MAX))
+            .min_idle(Some(0))
+            .test_on_check_out(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .error_handler(Box::new(r2d2::NopErrorHandler))
+            .build_unchecked(manager);
+        Self {
+            gate,
+            connections,
+            endpoint,
+            response_timeout,
+            suspected: Mutex::new(None),
+            shared,
+        }
+    }
+
+    /// Lends a connection that is believed to live, or says why there is none.
+    pub(super) fn lend(&self, lane: Lane, deadline: Instant) -> Result<Loan<'_>> {
+        let late = || {
+            Error::new(
+                ErrorKind::Timeout,
+                format!("no connection to {} in time", self.endpoint.server()),
+            )
+        };
+        let since = Instant::now();
+        let permit = self.gate.enter(lane, deadline).ok_or_else(late)?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut slot = self.connections.get_timeout(left).map_err(|_| late())?;
+            match &mut *slot {
+                Slot::Failed(error, at) if *at >= since => return Err(error.clone()),
+                // Meant for somebody who had given up by then: it may be long out of date.
+                Slot::Failed(..) | Slot::Taken => {}
+                Slot::Live(connection, generation) => {
+                    if *generation < self.shared.generation.load(Ordering::Acquire) {
+                        connection.retire();
+                        continue;
+                    }
+                    if self.trusts(connection) {
+                        return Ok(Loan {
+                            slot,
+                            _permit: permit,
+                        });
+                    }
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match connection.ping(left.min(self.response_timeout)) {
+                        Ok(()) => {
+                            return Ok(Loan {
+                                slot,
+                                _permit: permit,
+                            });
+                        }
+                        Err(error) => self.distrust(connection, &error),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes that this connection failed, and what that says of the others.
+    pub(super) fn distrust(&self, connection: &mut Connection, error: &Error) {
+        connection.retire();
+        *self.suspected.lock() = Some(Instant::now());
+        if error.kind() == ErrorKind::Timeout {
+            // The others would each cost a whole timeout to ask.
+            self.shared.generation.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Closes connections that nobody used for `idle`.
+    pub(super) fn trim(&self, idle: Duration) {
+        let mut unused = Vec::new();
+        while let Some(slot) = self.connections.try_get() {
+            unused.push(slot);
+        }
+        for slot in &mut unused {
+            if let Slot::Live(connection, _) = &mut **slot
+                && connection.last_used().elapsed() >= idle
+            {
+                connection.retire();
+            }
+        }
+        // The pool lends the last one returned: the most recently used goes back last.
+        while let Some(slot) = unused.pop() {
+            drop(slot);
+        }
+    }
+
+    /// Closes every connection, those on loan as soon as they are back.
+    pub(super) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.trim(Duration::ZERO);
+    }
+
+    pub(super) fn open_connections(&self) -> usize {
+        self.connections.state().connections as usize
+    }
+
+    fn trusts(&self, connection: &Connection) -> bool {
+        connection.last_used().elapsed() < FRESH
+            && self
+                .suspected
+                .lock()
+                .is_none_or(|since| connection.last_used() > since)
+    }
+}
+
+impl Loan<'_> {
+    /// Keeps the connection out of the pool and gives its place to others.
+    pub(super) fn take(mut self) -> Connection {
+        match std::mem::replace(&mut *self.slot, Slot::Taken) {
+            Slot::Live(connection, _) => connection,
+            Slot::Failed(..) | Slot::Taken => unreachable!("only connections are lent"),
+        }
+    }
+}
+
+impl std::ops::Deref for Loan<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        match &*self.slot {
+            Slot::Live(connection, _) => connection,
+            Slot::Failed(..) | Slot::Taken => unreachable!("only connections are lent"),
+        }
+    }
+}
+
+impl std::ops::DerefMut for Loan<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        match &mut *self.slot {
+            Slot::Live(connection, _) => connection,
+            Slot::Failed(..) | Slot::Taken => unreachable!("only connections are lent"),
+        }
+    }
+}
+
+impl r2d2::ManageConnection for Manager {
+    type Connection = Slot;
+    type Error = Infallible;
+
+    fn connect(&self) -> std::result::Result<Slot, Infallible> {
+        let generation = self.shared.generation.load(Ordering::Acquire);
+        Ok(match self.endpoint.open() {
+            Ok(connection) => Slot::Live(connection, generation),
+            Err(error) => Slot::Failed(error, Instant::now()),
+        })
+    }
+
+    fn is_valid(&self, _: &mut Slot) -> std::result::Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn has_broken(&self, slot: &mut Slot) -> bool {
+        match slot {
+            Slot::Live(connection, _) => {
+                connection.is_broken() || self.shared.closed.load(Ordering::Acquire)
+            }
+            Slot::Failed(..) | Slot::Taken => true,
+        }
+    }
+}

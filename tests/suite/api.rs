@@ -1,0 +1,1 @@
+//! The public face: what is Send, what is shown, whose types appear.

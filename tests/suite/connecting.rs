@@ -1,0 +1,1 @@
+//! Ways to a server, and what is said when there is none.

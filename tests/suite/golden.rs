@@ -1,0 +1,1 @@
+//! Recorded steps of real Redisson, replayed by this crate.

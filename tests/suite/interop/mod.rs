@@ -1,0 +1,1 @@
+//! Beside real Redisson: one table of kinds, scenarios and who sits where.

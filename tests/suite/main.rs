@@ -1,0 +1,13 @@
+//! The suite: one binary, one module a subject, real servers.
+
+#[path = "../support/selftest.rs"]
+mod selftest;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod api;
+mod basics;
+mod connecting;
+mod golden;
+mod interop;
+mod scenarios;
