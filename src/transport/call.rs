@@ -98,9 +98,9 @@ impl Transport {
         }
     }
 
-    /// Opens a connection and closes it again, to see whether the server can be used.
+    /// Whether there is a server that can be used.
     pub(crate) fn probe(&self) -> Result<()> {
-        self.endpoint.open().map(drop)
+        self.endpoint.probe()
     }
 
     /// A connection outside the pool, for a thread that must not wait for one.

@@ -79,8 +79,29 @@ impl Endpoint {
         &self.server
     }
 
-    /// Opens a connection to the primary; one round trip beside those of TCP and TLS.
+    /// Opens a connection; one round trip beside those of TCP and TLS.
     pub(crate) fn open(&self) -> Result<Connection> {
+        match self.reach()? {
+            (connection, Role::Primary) => Ok(connection),
+            // By then it may have been demoted: whoever calls again may find it promoted.
+            (_, Role::Replica) => Err(self.is_replica(ErrorKind::Connection)),
+        }
+    }
+
+    /// Opens a connection and closes it again, to see whether the server is the right one.
+    pub(crate) fn probe(&self) -> Result<()> {
+        match self.reach()? {
+            (_, Role::Primary) => Ok(()),
+            (_, Role::Replica) => Err(self.is_replica(ErrorKind::Config)),
+        }
+    }
+
+    fn is_replica(&self, kind: ErrorKind) -> Error {
+        let message = format!("{} is a replica: locks live on the primary", self.server);
+        Error::new(kind, message)
+    }
+
+    fn reach(&self) -> Result<(Connection, Role)> {
         let started = Instant::now();
         let limit = self.settings.connect_timeout;
         let redis = self
@@ -101,13 +122,7 @@ impl Endpoint {
             left.max(std::time::Duration::from_millis(1)),
         )?;
         let role = self.greet(&mut connection)?;
-        if role == Role::Replica {
-            return Err(Error::new(
-                ErrorKind::Connection,
-                format!("{} is a replica: locks live on the primary", self.server),
-            ));
-        }
-        Ok(connection)
+        Ok((connection, role))
     }
 
     fn greet(&self, connection: &mut Connection) -> Result<Role> {

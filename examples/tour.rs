@@ -1,0 +1,114 @@
+//! A short walk through the crate, on a private redis-server or on the one that REDIS_URL names.
+
+#[path = "tour/private_server.rs"]
+mod private_server;
+
+use std::{thread, time::Duration};
+
+use lockson::{Client, ReentrantLock, Result, Ttl};
+
+fn main() -> Result<()> {
+    let server = private_server::PrivateServer::unless_given();
+    let url = server.url();
+    let client = Client::connect(&url)?;
+    println!("connected as client {}\n", client.id());
+
+    a_guard(&client)?;
+    once_more(&client)?;
+    refused(&client, &url)?;
+    a_lease(&client)?;
+    Ok(())
+}
+
+fn a_guard(client: &Client) -> Result<()> {
+    println!("1. A guard holds the lock, and releases it when it goes.");
+    let lock = client.reentrant_lock("tour:orders:42");
+    {
+        let guard = lock.try_lock()?.expect("nobody has it");
+        println!("   {} is held by {}", guard.name(), guard.holder());
+        show(&lock)?;
+    }
+    show(&lock)?;
+    println!();
+    Ok(())
+}
+
+fn once_more(client: &Client) -> Result<()> {
+    println!("2. The thread that has a lock may take it again; each guard counts once.");
+    let lock = client.reentrant_lock("tour:orders:42");
+    let first = lock.try_lock()?.expect("nobody has it");
+    let second = lock.try_lock()?.expect("it is ours");
+    show(&lock)?;
+    second.unlock()?;
+    show(&lock)?;
+    first.unlock()?;
+    show(&lock)?;
+    println!();
+    Ok(())
+}
+
+fn refused(client: &Client, url: &str) -> Result<()> {
+    println!("3. Others are refused: another thread, another client, a Java service.");
+    let lock = client.reentrant_lock("tour:orders:42");
+    let guard = lock.try_lock()?.expect("nobody has it");
+    let thread_refused = thread::scope(|scope| {
+        let attempt = scope.spawn(|| lock.try_lock().map(|guard| guard.is_none()));
+        attempt.join().expect("the thread ends")
+    })?;
+    println!("   another thread: {}", verdict(thread_refused));
+    let other = Client::connect(url)?;
+    let client_refused = other.reentrant_lock("tour:orders:42").try_lock()?.is_none();
+    println!("   another client: {}", verdict(client_refused));
+    println!("   and it can see who has it:");
+    show(&other.reentrant_lock("tour:orders:42"))?;
+    guard.unlock()?;
+    println!();
+    Ok(())
+}
+
+fn a_lease(client: &Client) -> Result<()> {
+    println!("4. A lease ends by itself, and the guard knows without asking.");
+    let lock = client.reentrant_lock("tour:orders:42");
+    let guard = lock
+        .try_lock_with_lease(Duration::from_millis(300))?
+        .expect("nobody has it");
+    println!(
+        "   held: {}, for {:?} more",
+        guard.is_held(),
+        guard.remaining()
+    );
+    let end = guard.lost().wait(Duration::from_secs(5));
+    println!("   {end:?}; held: {}", guard.is_held());
+    // The clock of the guard began before Redis' did: it ends first, by about a round trip.
+    while lock.is_locked()? {
+        thread::sleep(Duration::from_millis(1));
+    }
+    if let Err(error) = guard.unlock() {
+        println!("   unlock says: {error}");
+    }
+    Ok(())
+}
+
+fn show(lock: &ReentrantLock) -> Result<()> {
+    let seen = lock.inspect()?;
+    match seen.ttl {
+        Ttl::Left(left) => {
+            for holder in seen.holders {
+                println!(
+                    "   {}: {} × {}, for {:.1} s unless renewed",
+                    lock.name(),
+                    holder.holder,
+                    holder.count,
+                    left.as_secs_f64()
+                );
+            }
+        }
+        Ttl::Free => println!("   {}: free", lock.name()),
+        other => println!("   {}: {other:?}", lock.name()),
+    }
+    Ok(())
+}
+
+fn verdict(refused: bool) -> &'static str {
+    if refused { "refused" } else { "let in?!" }
+}
