@@ -68,8 +68,15 @@ impl Core {
             let attempt = self.candidate(subject, terms.owned);
             match self.try_acquire(&attempt, lease)? {
                 (Acquired::Held, sent) => {
+                    self.check_open()?;
                     let deadline = sent + lease;
-                    let share = attempt.hold.grant(keep, deadline);
+                    let Some(share) = attempt.hold.grant(keep, deadline) else {
+                        // Its guards were told that it is over. Not left to the watchdog: the new
+                        // hold of this very thread would be refused by the old one.
+                        self.lose(&attempt.hold, LostReason::Expired);
+                        let _ = self.send_release(&attempt.hold, 0);
+                        continue;
+                    };
                     if attempt.count == 1 {
                         self.registry.insert(Arc::clone(&attempt.hold));
                     }

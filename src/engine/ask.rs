@@ -25,7 +25,8 @@ impl Shared {
     /// What Redis says of the hold that this thread has; without one there is nothing to ask.
     pub(crate) fn hold_count(&self, subject: &Subject) -> Result<u64> {
         self.check_open()?;
-        match self.registry.find(&subject.key, thread::current()) {
+        let hold = self.registry.find(&subject.key, thread::current());
+        match hold.filter(|hold| hold.is_held()) {
             None => Ok(0),
             Some(hold) => self.ask(subject, subject.kind.hold_count(subject, &hold.holder)),
         }
@@ -78,9 +79,10 @@ impl Shared {
         }]);
         let (renewed, sent) = self.ask_at(subject, ask).inspect_err(|_| hold.doubt())?;
         match renewed.into_iter().next() {
+            Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
             Some(Renewed::Done) => {
-                hold.confirm(sent + lease);
-                Ok(())
+                self.lose(hold, LostReason::Expired);
+                Err(release::too_late().about(&subject.key))
             }
             Some(Renewed::Gone) => {
                 self.lose(hold, LostReason::Gone);

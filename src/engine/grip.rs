@@ -9,9 +9,10 @@ use std::{
 use super::{
     Core,
     hold::{Fate, Hold},
+    release,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::Result,
     event::{Ended, Event},
 };
 
@@ -90,8 +91,7 @@ impl Grip {
         if self.hold.is_held() {
             return Ok(());
         }
-        let lost = Error::new(ErrorKind::Lost, "the time of this hold is over");
-        Err(lost.about(&self.hold.subject.key))
+        Err(release::too_late().about(&self.hold.subject.key))
     }
 }
 

@@ -84,21 +84,21 @@ impl Hold {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        let state = self.state.lock();
-        match state.lost {
-            Some(_) => Duration::ZERO,
-            None => state.deadline.saturating_duration_since(Instant::now()),
-        }
+        self.state.lock().remaining()
     }
 
     pub(crate) fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// Adds an acquisition that Redis confirmed. The clock only ever moves forward: so does the
-    /// TTL in Redis.
-    pub(crate) fn grant(&self, keep: Keep, deadline: Instant) -> (u64, Fate) {
+    /// Adds an acquisition that Redis confirmed. The clock only ever moves forward, as the TTL in
+    /// Redis does; `None` when the time was over before the answer came: nobody may believe again
+    /// in a hold that was not held for a moment.
+    pub(crate) fn grant(&self, keep: Keep, deadline: Instant) -> Option<(u64, Fate)> {
         let mut state = self.state.lock();
+        if state.count > 0 && state.is_over() {
+            return None;
+        }
         state.count += 1;
         state.deadline = state.deadline.max(deadline);
         let share = Share {
@@ -109,16 +109,22 @@ impl Hold {
         state.next_share += 1;
         state.shares.push(share.clone());
         self.changed.notify_all();
-        (share.number, share.fate)
+        Some((share.number, share.fate))
     }
 
-    /// Notes that Redis raised the TTL.
-    pub(crate) fn confirm(&self, deadline: Instant) {
+    /// Notes that Redis raised the TTL; false when the time was over before the answer came.
+    #[must_use]
+    pub(crate) fn confirm(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
+        if state.is_over() {
+            state.doubtful = true;
+            return false;
+        }
         if state.deadline < deadline {
             state.deadline = deadline;
             self.changed.notify_all();
         }
+        true
     }
 
     /// Notes that a request that raises the TTL went unanswered.
@@ -133,7 +139,7 @@ impl Hold {
     /// For how long the watchdog should keep it from now on, if it should at all.
     pub(crate) fn wanted(&self, timeout: Duration) -> Option<Duration> {
         let state = self.state.lock();
-        if state.lost.is_some() {
+        if state.is_over() {
             return None;
         }
         let now = Instant::now();
@@ -211,6 +217,19 @@ impl Hold {
     }
 }
 
+impl State {
+    fn remaining(&self) -> Duration {
+        match self.lost {
+            Some(_) => Duration::ZERO,
+            None => self.deadline.saturating_duration_since(Instant::now()),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.remaining().is_zero()
+    }
+}
+
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
@@ -239,27 +258,34 @@ mod tests {
         let hold = hold();
         hold.grant(Keep::Leased, after(60_000));
         hold.grant(Keep::Leased, after(1));
-        hold.confirm(after(2));
+        assert!(hold.confirm(after(2)));
         assert!(hold.remaining() > Duration::from_secs(50));
     }
 
     #[test]
     fn lost_by_its_own_clock_with_nobody_looking() {
         let hold = hold();
-        let (_, fate) = hold.grant(Keep::Leased, after(20));
+        let (_, fate) = hold.grant(Keep::Leased, after(20)).expect("new");
         assert!(hold.is_held());
         assert_eq!(
             hold.wait(&fate, Some(after(60_000))),
             Ended::Lost(LostReason::Expired)
         );
         assert!(!hold.is_held());
+        assert!(!hold.confirm(after(60_000)), "a late answer");
+        assert!(
+            hold.grant(Keep::Leased, after(60_000)).is_none(),
+            "a late answer"
+        );
+        assert!(!hold.is_held());
+        assert!(hold.is_doubtful());
     }
 
     #[test]
     fn each_share_has_an_end_of_its_own() {
         let hold = hold();
-        let (first, first_fate) = hold.grant(Keep::Leased, after(60_000));
-        let (_, second_fate) = hold.grant(Keep::Leased, after(60_000));
+        let (first, first_fate) = hold.grant(Keep::Leased, after(60_000)).expect("new");
+        let (_, second_fate) = hold.grant(Keep::Leased, after(60_000)).expect("held");
         assert_eq!(hold.begin_release(first), 1);
         hold.end_share(first);
         assert_eq!(hold.wait(&first_fate, None), Ended::Released);
@@ -276,9 +302,12 @@ mod tests {
         let hold = hold();
         hold.grant(Keep::Leased, after(60_000));
         assert_eq!(hold.wanted(timeout), None);
-        let (bounded, _) = hold.grant(Keep::Renewed(Some(after(10_000))), after(60_000));
+        let bounded = Keep::Renewed(Some(after(10_000)));
+        let (bounded, _) = hold.grant(bounded, after(60_000)).expect("held");
         assert!(hold.wanted(timeout).expect("wanted") <= Duration::from_secs(10));
-        let (free, _) = hold.grant(Keep::Renewed(None), after(60_000));
+        let (free, _) = hold
+            .grant(Keep::Renewed(None), after(60_000))
+            .expect("held");
         assert_eq!(hold.wanted(timeout), Some(timeout));
         hold.begin_release(free);
         assert!(hold.wanted(timeout).expect("wanted") <= Duration::from_secs(10));

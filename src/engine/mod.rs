@@ -69,12 +69,16 @@ impl Core {
             id,
             settings,
         });
-        let threads = Threads::default();
-        threads.spawn("w", &shared, watchdog::run)?;
-        if shared.herald.is_some() {
-            threads.spawn("e", &shared, herald::run)?;
+        // Complete before the first thread: if the second cannot be started, the first ends.
+        let core = Arc::new(Self {
+            shared,
+            threads: Threads::default(),
+        });
+        core.threads.spawn("w", &core.shared, watchdog::run)?;
+        if core.herald.is_some() {
+            core.threads.spawn("e", &core.shared, herald::run)?;
         }
-        Ok(Arc::new(Self { shared, threads }))
+        Ok(core)
     }
 
     /// Closes the client: guards are lost, threads end, nothing is released in Redis.

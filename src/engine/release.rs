@@ -7,7 +7,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::Released,
-    transport::{Budget, Lane},
+    transport::Lane,
 };
 
 impl Shared {
@@ -24,15 +24,13 @@ impl Shared {
         result.map_err(|error| error.about(&hold.subject.key))
     }
 
-    fn send_release(&self, hold: &Arc<Hold>, left: u32) -> Result<()> {
+    pub(super) fn send_release(&self, hold: &Arc<Hold>, left: u32) -> Result<()> {
         let subject = &hold.subject;
-        let in_time = hold.is_held();
         let mut budget = self.short_budget();
-        if !in_time {
-            budget = Budget {
-                attempts: 1,
-                ..budget
-            };
+        let mut reason = LostReason::Gone;
+        if !hold.is_held() {
+            budget.attempts = 1;
+            reason = LostReason::Expired;
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
         let answer = match self
@@ -41,7 +39,10 @@ impl Shared {
         {
             Ok(answer) => answer,
             Err(failure) => {
-                if left == 0 && failure.error.is_retryable() {
+                if failure.error.kind() == ErrorKind::WrongType {
+                    // Something else stands at the key: what was there before is gone.
+                    self.lose(hold, reason);
+                } else if left == 0 && failure.error.is_retryable() {
                     self.watchdog.adopt(Orphan::new(hold, 0, failure.fences));
                 }
                 return Err(failure.error);
@@ -54,7 +55,7 @@ impl Shared {
             // An earlier copy of this very release may have done it, if there still was something.
             Released::Gone if repeated && left == 0 && Instant::now() < hold.deadline() => Ok(()),
             Released::Gone => {
-                self.lose(hold, LostReason::Gone);
+                self.lose(hold, reason);
                 Err(not_held())
             }
         }
@@ -66,6 +67,10 @@ pub(super) fn not_held() -> Error {
         ErrorKind::NotHeld,
         "not held: Redis does not have this hold any more",
     )
+}
+
+pub(super) fn too_late() -> Error {
+    Error::new(ErrorKind::Lost, "the time of this hold is over")
 }
 
 pub(super) fn unannounced() -> Error {

@@ -113,14 +113,15 @@ pub(crate) fn run(shared: &Shared) {
             rounds.orphans.extend(adopted);
         }
         if renewals.is_due() {
+            let began = Instant::now();
             let renewed = rounds.renew();
-            renewals.went(renewed);
+            renewals.went(renewed, began);
             shared.transport.trim(IDLE);
         }
         shared.lose_expired();
         if releases.is_due() && !rounds.orphans.is_empty() {
             let released = rounds.release_orphans(renewals.next);
-            releases.went(released);
+            releases.went(released, Instant::now());
         }
     }
 }
@@ -149,10 +150,10 @@ impl Pace {
         Instant::now() >= self.next
     }
 
-    fn went(&mut self, well: bool) {
+    fn went(&mut self, well: bool, began: Instant) {
         if well {
             self.pause = FIRST_PAUSE;
-            self.next = Instant::now() + self.interval;
+            self.next = began + self.interval;
         } else {
             self.next = Instant::now() + self.pause.min(self.interval);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -240,7 +241,8 @@ impl Rounds<'_> {
         let mut well = true;
         for ((hold, ttl), result) in wanted.into_iter().zip(results) {
             match result {
-                Renewed::Done => hold.confirm(sent + ttl),
+                Renewed::Done if hold.confirm(sent + ttl) => {}
+                Renewed::Done => self.shared.lose(hold, LostReason::Expired),
                 // Released meanwhile by its own guard: then it was not lost.
                 Renewed::Gone if !self.shared.registry.contains(hold) => {}
                 Renewed::Gone => self.shared.lose(hold, LostReason::Gone),

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, Value};
@@ -79,9 +79,10 @@ impl Endpoint {
         &self.server
     }
 
-    /// Opens a connection; one round trip beside those of TCP and TLS.
-    pub(crate) fn open(&self) -> Result<Connection> {
-        match self.reach()? {
+    /// Opens a connection, in this time and the connect timeout at most; one round trip beside
+    /// those of TCP and TLS.
+    pub(crate) fn open(&self, limit: Duration) -> Result<Connection> {
+        match self.reach(limit)? {
             (connection, Role::Primary) => Ok(connection),
             // By then it may have been demoted: whoever calls again may find it promoted.
             (_, Role::Replica) => Err(self.is_replica(ErrorKind::Connection)),
@@ -90,7 +91,7 @@ impl Endpoint {
 
     /// Opens a connection and closes it again, to see whether the server is the right one.
     pub(crate) fn probe(&self) -> Result<()> {
-        match self.reach()? {
+        match self.reach(Duration::MAX)? {
             (_, Role::Primary) => Ok(()),
             (_, Role::Replica) => Err(self.is_replica(ErrorKind::Config)),
         }
@@ -101,9 +102,9 @@ impl Endpoint {
         Error::new(kind, message)
     }
 
-    fn reach(&self) -> Result<(Connection, Role)> {
+    fn reach(&self, limit: Duration) -> Result<(Connection, Role)> {
         let started = Instant::now();
-        let limit = self.settings.connect_timeout;
+        let limit = limit.min(self.settings.connect_timeout);
         let redis = self
             .dial
             .get_connection_with_timeout(limit)
@@ -119,7 +120,7 @@ impl Endpoint {
         let mut connection = Connection::new(
             redis,
             Arc::clone(&self.server),
-            left.max(std::time::Duration::from_millis(1)),
+            left.max(Duration::from_millis(1)),
         )?;
         let role = self.greet(&mut connection)?;
         Ok((connection, role))

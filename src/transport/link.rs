@@ -10,7 +10,10 @@ use super::{
     connection::{Connection, Fence, Trouble},
     endpoint::Endpoint,
 };
-use crate::{error::Result, protocol::Request};
+use crate::{
+    error::{ErrorKind, Result},
+    protocol::Request,
+};
 
 /// More doubtful copies than these are not remembered: each outlived its own timeout already.
 const MOST_FENCES: usize = 16;
@@ -32,46 +35,57 @@ impl Link {
         }
     }
 
-    /// Sends a request once, behind the killing of `fences` and of our own doubtful connections.
+    /// Sends a request, behind the killing of `fences` and of our own doubtful connections.
+    ///
+    /// Sent once; once more only where a connection that had been idle turns out to be closed.
     pub(crate) fn call(
         &mut self,
         request: &Request,
         fences: &[Fence],
         timeout: Duration,
     ) -> Result<Answer> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.endpoint.open()?,
-        };
-        let sent = Instant::now();
-        let repeated = !self.fences.is_empty();
-        let all: Vec<Fence> = self.fences.iter().chain(fences).cloned().collect();
-        match connection.call(request, &all, timeout) {
-            Ok(replied) => {
-                if let Some(why) = replied.unfenced {
-                    self.endpoint
-                        .warn_once(&format!("CLIENT KILL failed ({why})"));
-                }
-                self.fences.clear();
-                self.connection = Some(connection);
-                Ok(Answer {
-                    reply: replied.reply,
-                    sent,
-                    repeated,
-                })
-            }
-            Err(Trouble::Refused(error)) => {
-                if !connection.is_broken() {
-                    self.connection = Some(connection);
-                }
-                Err(error)
-            }
-            Err(Trouble::Broken(error)) => {
-                self.fences.extend(connection.fence().cloned());
-                let excess = self.fences.len().saturating_sub(MOST_FENCES);
-                self.fences.drain(..excess);
-                Err(error)
+        if self.connection.is_some() {
+            match self.attempt(request, fences, timeout) {
+                Err(Trouble::Broken(error)) if error.kind() == ErrorKind::Connection => {}
+                other => return other.map_err(Trouble::into_error),
             }
         }
+        self.connection = Some(self.endpoint.open(timeout)?);
+        self.attempt(request, fences, timeout)
+            .map_err(Trouble::into_error)
+    }
+
+    fn attempt(
+        &mut self,
+        request: &Request,
+        fences: &[Fence],
+        timeout: Duration,
+    ) -> Result<Answer, Trouble> {
+        let Some(connection) = &mut self.connection else {
+            unreachable!("opened by the caller");
+        };
+        let sent = Instant::now();
+        let all: Vec<Fence> = self.fences.iter().chain(fences).cloned().collect();
+        let result = connection.call(request, &all, timeout);
+        if matches!(result, Err(Trouble::Broken(_))) {
+            self.fences.extend(connection.fence().cloned());
+            let excess = self.fences.len().saturating_sub(MOST_FENCES);
+            self.fences.drain(..excess);
+        }
+        if connection.is_broken() {
+            self.connection = None;
+        }
+        let replied = result?;
+        if let Some(why) = replied.unfenced {
+            self.endpoint
+                .warn_once(&format!("CLIENT KILL failed ({why})"));
+        }
+        let repeated = !self.fences.is_empty();
+        self.fences.clear();
+        Ok(Answer {
+            reply: replied.reply,
+            sent,
+            repeated,
+        })
     }
 }

@@ -221,7 +221,7 @@ impl r2d2::ManageConnection for Manager {
 
     fn connect(&self) -> std::result::Result<Slot, Infallible> {
         let generation = self.shared.generation.load(Ordering::Acquire);
-        Ok(match self.endpoint.open() {
+        Ok(match self.endpoint.open(Duration::MAX) {
             Ok(connection) => Slot::Live(connection, generation),
             Err(error) => Slot::Failed(error, Instant::now()),
         })

@@ -1,0 +1,1 @@
+//! Kinds of locks × faults: what happens to a hold when things break.

@@ -1,0 +1,1 @@
+//! The life of a client: shutdown, last drop, fork, exit.

@@ -1,0 +1,1 @@
+//! Told when it is lost.

@@ -1,0 +1,1 @@
+//! Kept alive: the watchdog.
