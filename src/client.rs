@@ -55,6 +55,10 @@ pub struct ClientState {
     pub holds: usize,
     /// Those of them that the watchdog renews.
     pub renewals: usize,
+    /// Threads that wait for a lock.
+    pub waiters: usize,
+    /// How often the connection that tells waiting threads of releases was opened again.
+    pub reconnects: u64,
     /// Events that were dropped because the handler did not keep up.
     pub dropped_events: u64,
 }
@@ -115,6 +119,8 @@ impl Client {
                 connections: 0,
                 holds: 0,
                 renewals: 0,
+                waiters: 0,
+                reconnects: 0,
                 dropped_events: 0,
             };
         }
@@ -122,6 +128,8 @@ impl Client {
             connections: self.core.transport().open_connections(),
             holds: self.core.held(),
             renewals: self.core.renewed(),
+            waiters: self.core.waiting(),
+            reconnects: self.core.transport().notifier().reconnects(),
             dropped_events: self.core.dropped_events(),
         }
     }

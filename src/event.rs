@@ -42,6 +42,15 @@ pub enum Event {
         /// What went wrong.
         error: Error,
     },
+    /// The connection that tells waiting threads of releases failed; they ask by themselves every
+    /// few seconds until it is back.
+    #[non_exhaustive]
+    NotifierDisconnected {
+        /// What went wrong.
+        error: Error,
+    },
+    /// The connection that tells waiting threads of releases is back.
+    NotifierReconnected,
     /// A guard was dropped and its hold could not be released.
     #[non_exhaustive]
     ReleaseFailed {

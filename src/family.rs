@@ -3,7 +3,7 @@
 use std::{
     marker::PhantomData,
     sync::{Arc, MutexGuard},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -49,6 +49,113 @@ pub trait Lock: sealed::Acquire<Bound = Self::Guard, Owned = Self::OwnedGuard> +
     /// The full matrix of ways to acquire. No I/O.
     fn options(&self) -> Options<'_, Self> {
         Options::new(self)
+    }
+
+    /// Waits for the lock, for the current thread.
+    ///
+    /// The watchdog keeps the hold until its guard goes. A thread that has the lock already gets it
+    /// once more. It waits as long as it takes; when the server fails without a break for the
+    /// [retry timeout](crate::ClientBuilder::retry_timeout), it gives up.
+    ///
+    /// # Errors
+    ///
+    /// When Redis cannot be asked for so long, or refuses; [`Closed`](crate::ErrorKind::Closed)
+    /// after a shutdown.
+    fn lock(&self) -> Result<Self::Guard> {
+        self.options().acquire_for_sure()
+    }
+
+    /// Waits for the lock, for the current thread and for this time only.
+    ///
+    /// The lease begins when the lock is got.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock), and [`Config`](crate::ErrorKind::Config) for a lease of zero
+    /// or of more than ten years.
+    fn lock_with_lease(&self, lease: Duration) -> Result<Self::Guard> {
+        self.options().lease(lease).acquire_for_sure()
+    }
+
+    /// Waits for the lock so long at most, for the current thread; `None` when others had it all
+    /// the time.
+    ///
+    /// Zero means one try, [`Duration::MAX`](std::time::Duration::MAX) for ever.
+    ///
+    /// # Errors
+    ///
+    /// When the last attempt failed: that is no `None`.
+    fn try_lock_for(&self, wait: Duration) -> Result<Option<Self::Guard>> {
+        self.options().wait(wait).acquire()
+    }
+
+    /// Waits for the lock until then at most, for the current thread; `None` when others had it all
+    /// the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_for`](Self::try_lock_for).
+    fn try_lock_until(&self, deadline: Instant) -> Result<Option<Self::Guard>> {
+        self.options().wait_until(deadline).acquire()
+    }
+
+    /// Waits for the lock so long at most, for the current thread and for this time only; `None`
+    /// when others had it all the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_for`](Self::try_lock_for), and [`Config`](crate::ErrorKind::Config) for
+    /// a lease of zero or of more than ten years.
+    fn try_lock_for_with_lease(
+        &self,
+        wait: Duration,
+        lease: Duration,
+    ) -> Result<Option<Self::Guard>> {
+        self.options().wait(wait).lease(lease).acquire()
+    }
+
+    /// Waits for the lock, for a guard that may leave this thread.
+    ///
+    /// A thread that has the lock already waits for itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock`](Self::lock).
+    fn lock_owned(&self) -> Result<Self::OwnedGuard> {
+        self.options().acquire_owned_for_sure()
+    }
+
+    /// Waits for the lock, for a guard that may leave this thread and for this time only.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lock_with_lease`](Self::lock_with_lease).
+    fn lock_owned_with_lease(&self, lease: Duration) -> Result<Self::OwnedGuard> {
+        self.options().lease(lease).acquire_owned_for_sure()
+    }
+
+    /// Waits for the lock so long at most, for a guard that may leave this thread; `None` when
+    /// somebody had it all the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_for`](Self::try_lock_for).
+    fn try_lock_owned_for(&self, wait: Duration) -> Result<Option<Self::OwnedGuard>> {
+        self.options().wait(wait).acquire_owned()
+    }
+
+    /// Waits for the lock so long at most, for a guard that may leave this thread and for this time
+    /// only; `None` when somebody had it all the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_for_with_lease`](Self::try_lock_for_with_lease).
+    fn try_lock_owned_for_with_lease(
+        &self,
+        wait: Duration,
+        lease: Duration,
+    ) -> Result<Option<Self::OwnedGuard>> {
+        self.options().wait(wait).lease(lease).acquire_owned()
     }
 
     /// Tries once, for the current thread; `None` when somebody else has the lock.
@@ -191,6 +298,125 @@ macro_rules! lock_methods {
             /// The full matrix of ways to acquire. No I/O.
             pub fn options(&self) -> $crate::Options<'_, Self> {
                 $crate::Lock::options(self)
+            }
+
+            /// Waits for the lock, for the current thread.
+            ///
+            /// The watchdog keeps the hold until its guard goes. A thread that has the lock already
+            /// gets it once more. It waits as long as it takes; when the server fails without a
+            /// break for the [retry timeout](crate::ClientBuilder::retry_timeout), it gives up.
+            ///
+            /// # Errors
+            ///
+            /// When Redis cannot be asked for so long, or refuses;
+            /// [`Closed`](crate::ErrorKind::Closed) after a shutdown.
+            pub fn lock(&self) -> $crate::Result<$guard> {
+                $crate::Lock::lock(self)
+            }
+
+            /// Waits for the lock, for the current thread and for this time only.
+            ///
+            /// The lease begins when the lock is got.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`lock`](Self::lock), and [`Config`](crate::ErrorKind::Config) for a lease
+            /// of zero or of more than ten years.
+            pub fn lock_with_lease(&self, lease: ::std::time::Duration) -> $crate::Result<$guard> {
+                $crate::Lock::lock_with_lease(self, lease)
+            }
+
+            /// Waits for the lock so long at most, for the current thread; `None` when others had
+            /// it all the time.
+            ///
+            /// Zero means one try, [`Duration::MAX`](std::time::Duration::MAX) for ever.
+            ///
+            /// # Errors
+            ///
+            /// When the last attempt failed: that is no `None`.
+            pub fn try_lock_for(
+                &self,
+                wait: ::std::time::Duration,
+            ) -> $crate::Result<Option<$guard>> {
+                $crate::Lock::try_lock_for(self, wait)
+            }
+
+            /// Waits for the lock until then at most, for the current thread; `None` when others
+            /// had it all the time.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock_for`](Self::try_lock_for).
+            pub fn try_lock_until(
+                &self,
+                deadline: ::std::time::Instant,
+            ) -> $crate::Result<Option<$guard>> {
+                $crate::Lock::try_lock_until(self, deadline)
+            }
+
+            /// Waits for the lock so long at most, for the current thread and for this time only;
+            /// `None` when others had it all the time.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock_for`](Self::try_lock_for), and
+            /// [`Config`](crate::ErrorKind::Config) for a lease of zero or of more than ten years.
+            pub fn try_lock_for_with_lease(
+                &self,
+                wait: ::std::time::Duration,
+                lease: ::std::time::Duration,
+            ) -> $crate::Result<Option<$guard>> {
+                $crate::Lock::try_lock_for_with_lease(self, wait, lease)
+            }
+
+            /// Waits for the lock, for a guard that may leave this thread.
+            ///
+            /// A thread that has the lock already waits for itself.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`lock`](Self::lock).
+            pub fn lock_owned(&self) -> $crate::Result<$owned> {
+                $crate::Lock::lock_owned(self)
+            }
+
+            /// Waits for the lock, for a guard that may leave this thread and for this time only.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`lock_with_lease`](Self::lock_with_lease).
+            pub fn lock_owned_with_lease(
+                &self,
+                lease: ::std::time::Duration,
+            ) -> $crate::Result<$owned> {
+                $crate::Lock::lock_owned_with_lease(self, lease)
+            }
+
+            /// Waits for the lock so long at most, for a guard that may leave this thread; `None`
+            /// when somebody had it all the time.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock_for`](Self::try_lock_for).
+            pub fn try_lock_owned_for(
+                &self,
+                wait: ::std::time::Duration,
+            ) -> $crate::Result<Option<$owned>> {
+                $crate::Lock::try_lock_owned_for(self, wait)
+            }
+
+            /// Waits for the lock so long at most, for a guard that may leave this thread and for
+            /// this time only; `None` when somebody had it all the time.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`try_lock_for_with_lease`](Self::try_lock_for_with_lease).
+            pub fn try_lock_owned_for_with_lease(
+                &self,
+                wait: ::std::time::Duration,
+                lease: ::std::time::Duration,
+            ) -> $crate::Result<Option<$owned>> {
+                $crate::Lock::try_lock_owned_for_with_lease(self, wait, lease)
             }
 
             /// Tries once, for the current thread; `None` when somebody else has the lock.
@@ -382,7 +608,8 @@ impl Handle {
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {
         self.check()?;
-        Ok(Inspection::new(self.core.inspect(&self.subject)?))
+        let waiters = self.core.waiting_for(&self.subject.key);
+        Ok(Inspection::new(self.core.inspect(&self.subject)?, waiters))
     }
 
     /// A handle is made without asking, so its name is looked at when it is used.

@@ -26,6 +26,8 @@ pub struct Inspection {
     pub mode: Option<String>,
     /// Who holds it; empty when it is free.
     pub holders: Vec<Holder>,
+    /// How many threads of this client wait for it.
+    pub waiters: usize,
 }
 
 /// One holder in an [`Inspection`].
@@ -50,7 +52,7 @@ impl Ttl {
 }
 
 impl Inspection {
-    pub(crate) fn new(holdings: Holdings) -> Self {
+    pub(crate) fn new(holdings: Holdings, waiters: usize) -> Self {
         Self {
             ttl: Ttl::from_millis(holdings.ttl),
             mode: holdings.mode,
@@ -59,6 +61,7 @@ impl Inspection {
                 .into_iter()
                 .map(|(holder, count)| Holder { holder, count })
                 .collect(),
+            waiters,
         }
     }
 }

@@ -54,6 +54,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod cancel;
 mod client;
 mod engine;
 mod error;
@@ -68,6 +69,7 @@ mod settings;
 mod transport;
 
 pub use builder::ClientBuilder;
+pub use cancel::CancelToken;
 pub use client::{Client, ClientState};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Ended, Event, LostReason};

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::{
+    cancel::CancelToken,
     engine::{Terms, Wait},
-    error::Result,
+    error::{Error, Result},
     family::Lock,
 };
 
@@ -43,19 +44,24 @@ impl<'a, L: Lock> Options<'a, L> {
                 lease: None,
                 max_hold: None,
                 owned: false,
+                cancel: None,
             },
         }
     }
 
     /// Sets how long to wait, counted from now; zero means one try, [`Duration::MAX`] for ever.
-    ///
-    /// Only zero is supported in this version.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = match Instant::now().checked_add(wait) {
             _ if wait.is_zero() => Wait::Not,
             Some(deadline) => Wait::Until(deadline),
             None => Wait::ForEver,
         };
+        self
+    }
+
+    /// Sets until when to wait.
+    pub fn wait_until(mut self, deadline: Instant) -> Self {
+        self.terms.wait = Wait::Until(deadline);
         self
     }
 
@@ -76,6 +82,15 @@ impl<'a, L: Lock> Options<'a, L> {
         self
     }
 
+    /// Sets a token by which another thread can end the wait.
+    ///
+    /// The call then answers [`Cancelled`](crate::ErrorKind::Cancelled), and nothing of it is left
+    /// behind.
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.terms.cancel = Some(token.clone());
+        self
+    }
+
     /// Acquires for the current thread; `None` when others had the lock all the time.
     ///
     /// # Errors
@@ -84,6 +99,14 @@ impl<'a, L: Lock> Options<'a, L> {
     /// [`try_lock`](Lock::try_lock).
     pub fn acquire(self) -> Result<Option<L::Guard>> {
         self.lock.acquire_bound(self.terms)
+    }
+
+    pub(crate) fn acquire_for_sure(self) -> Result<L::Guard> {
+        self.acquire()?.ok_or_else(Error::closed)
+    }
+
+    pub(crate) fn acquire_owned_for_sure(self) -> Result<L::OwnedGuard> {
+        self.acquire_owned()?.ok_or_else(Error::closed)
     }
 
     /// Acquires for the guard itself, which may then go to another thread; `None` when others had

@@ -1,4 +1,4 @@
-//! THE way in: every kind of lock is acquired here.
+//! THE way in: every kind of lock is acquired here, at once or after a wait.
 
 use std::{
     sync::Arc,
@@ -7,17 +7,23 @@ use std::{
 
 use super::{
     Core, LONGEST_LEASE, Shared,
+    contest::{Bell, Contest, Ear, Outcome, Turn, Wish},
     grip::Grip,
     hold::{Hold, Keep},
     thread,
     watchdog::Orphan,
 };
 use crate::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Acquired, Claim, Subject},
-    transport::Lane,
+    transport::{Budget, Lane},
 };
+
+/// An attempt is given this much time even when the wait ends sooner: a short wait shall have an
+/// answer, not a timeout.
+const LEAST_ATTEMPT: Duration = Duration::from_millis(200);
 
 /// What a caller asks for.
 ///
@@ -31,6 +37,7 @@ pub struct Terms {
     pub(crate) max_hold: Option<Duration>,
     /// Whether the hold belongs to its guard rather than to the thread.
     pub(crate) owned: bool,
+    pub(crate) cancel: Option<CancelToken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,54 +48,170 @@ pub(crate) enum Wait {
     Until(Instant),
 }
 
+/// What one attempt came to.
+enum Attempt {
+    Held(Grip),
+    /// Others have it, for so long as `PTTL` says.
+    Refused(i64),
+}
+
 impl Core {
-    /// Acquires, or says `None` when others have it.
+    /// Acquires, or says `None` when others had it all the time.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         subject: &Arc<Subject>,
         terms: &Terms,
     ) -> Result<Option<Grip>> {
         self.check_open()?;
-        self.check(terms)
-            .map_err(|error| error.about(&subject.key))?;
-        if terms.wait != Wait::Not {
-            let error = Error::new(
-                ErrorKind::Unsupported,
-                "waiting for a lock is not supported yet",
-            );
-            return Err(error.about(&subject.key));
+        check(terms).map_err(|error| error.about(&subject.key))?;
+        let cancelled = || Error::new(ErrorKind::Cancelled, "cancelled").about(&subject.key);
+        if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+            return Err(cancelled());
         }
-        let asked = Instant::now();
-        let lease = self.lease(terms);
-        let keep = match terms.lease {
-            Some(_) => Keep::Leased,
-            None => Keep::Renewed(terms.max_hold.and_then(|most| asked.checked_add(most))),
+        let thread = (!terms.owned).then(thread::current);
+        // Who has it already need not stand in line.
+        let again = thread.and_then(|thread| self.registry.find(&subject.key, thread));
+        if terms.wait == Wait::Not || again.is_some() {
+            let first = self.attempt(subject, thread, terms, self.short_budget())?;
+            match first {
+                Attempt::Held(grip) => return Ok(Some(grip)),
+                Attempt::Refused(_) if terms.wait == Wait::Not => return Ok(None),
+                // It was lost, and somebody else was quicker.
+                Attempt::Refused(_) => {}
+            }
+        }
+        self.wait_in_line(subject, thread, terms)
+    }
+
+    fn wait_in_line(
+        self: &Arc<Self>,
+        subject: &Arc<Subject>,
+        thread: Option<u64>,
+        terms: &Terms,
+    ) -> Result<Option<Grip>> {
+        let about = |error: Error| error.about(&subject.key);
+        let deadline = match terms.wait {
+            Wait::Until(deadline) => Some(deadline),
+            Wait::Not | Wait::ForEver => None,
         };
+        let mut said = None;
+        if self.contests.get(&subject.key).is_none() && self.held_here(subject).is_none() {
+            match self.attempt(subject, thread, terms, self.budget(deadline)) {
+                Ok(Attempt::Held(grip)) => return Ok(Some(grip)),
+                Ok(Attempt::Refused(ttl)) => said = Some(Outcome::Refused(ttl)),
+                Err(error) if is_passing(&error) => said = Some(Outcome::Failed(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let wish = Wish {
+            thread,
+            lease: self.lease(terms),
+            keep: keep(terms),
+        };
+        let place = self.contests.join(&subject.key, wish);
+        let line = Line {
+            core: self,
+            place: &place,
+        };
+        let _bell = terms.cancel.as_ref().map(|token| {
+            token.attach(Bell {
+                contest: Arc::downgrade(&place.contest),
+                number: place.number,
+            })
+        });
+        if place.is_first() {
+            // Looked up after joining: who releases after this finds us in line.
+            if let Some(end) = self.held_here(subject) {
+                place.contest.held_until(end);
+            } else if let Some(said) = said {
+                let refused = matches!(said, Outcome::Refused(_));
+                place.contest.asked(place.number, said);
+                if refused {
+                    self.listen(subject, &place.contest);
+                }
+            }
+        }
+        let retry = self.settings.retry_timeout;
         loop {
-            let attempt = self.candidate(subject, terms.owned);
-            match self.try_acquire(&attempt, lease)? {
+            match place.contest.turn(place.number, deadline, retry) {
+                Turn::Granted((hold, share)) => {
+                    return Ok(Some(Grip::new(Arc::clone(self), hold, share)));
+                }
+                Turn::Cancelled => {
+                    return Err(about(Error::new(ErrorKind::Cancelled, "cancelled")));
+                }
+                Turn::Refused(error) => return Err(about(error)),
+                Turn::TimedOut(None) => return Ok(None),
+                Turn::TimedOut(Some(error)) => return Err(about(error)),
+                Turn::Ask => match self.attempt(subject, thread, terms, self.budget(deadline)) {
+                    Ok(Attempt::Held(grip)) => {
+                        line.place.contest.asked(place.number, Outcome::Held);
+                        return Ok(Some(grip));
+                    }
+                    Ok(Attempt::Refused(ttl)) => {
+                        place.contest.asked(place.number, Outcome::Refused(ttl));
+                        self.listen(subject, &place.contest);
+                    }
+                    Err(error) if is_passing(&error) => {
+                        place.contest.asked(place.number, Outcome::Failed(error));
+                    }
+                    Err(error) => return Err(error),
+                },
+            }
+        }
+    }
+
+    fn attempt(
+        self: &Arc<Self>,
+        subject: &Arc<Subject>,
+        thread: Option<u64>,
+        terms: &Terms,
+        budget: Budget,
+    ) -> Result<Attempt> {
+        let lease = self.lease(terms);
+        loop {
+            let candidate = self.candidate(subject, thread);
+            match self.try_acquire(&candidate, lease, budget)? {
                 (Acquired::Held, sent) => {
                     self.check_open()?;
                     let deadline = sent + lease;
-                    let Some(share) = attempt.hold.grant(keep, deadline) else {
+                    let Some(share) = candidate.hold.grant(keep(terms), deadline) else {
                         // Its guards were told that it is over. Not left to the watchdog: the new
                         // hold of this very thread would be refused by the old one.
-                        self.lose(&attempt.hold, LostReason::Expired);
-                        let _ = self.send_release(&attempt.hold, 0);
+                        self.lose(&candidate.hold, LostReason::Expired);
+                        let _ = self.send_release(&candidate.hold, 0);
                         continue;
                     };
-                    if attempt.count == 1 {
-                        self.registry.insert(Arc::clone(&attempt.hold));
+                    if candidate.count == 1 {
+                        self.register(&candidate.hold);
+                    } else {
+                        self.expect(deadline);
                     }
-                    if let Some(herald) = &self.herald {
-                        herald.expect(deadline);
-                    }
-                    return Ok(Some(Grip::new(Arc::clone(self), attempt.hold, share)));
+                    return Ok(Attempt::Held(Grip::new(
+                        Arc::clone(self),
+                        candidate.hold,
+                        share,
+                    )));
                 }
-                (Acquired::Refused(_), _) => return Ok(None),
+                (Acquired::Refused(ttl), _) => return Ok(Attempt::Refused(ttl)),
                 // The old guards are told, and this acquisition begins a hold of its own.
-                (Acquired::Lost, _) => self.lose(&attempt.hold, LostReason::Gone),
+                (Acquired::Lost, _) => self.lose(&candidate.hold, LostReason::Gone),
             }
+        }
+    }
+}
+
+/// Leaves the line on every way out, a panic included.
+struct Line<'a> {
+    core: &'a Arc<Core>,
+    place: &'a super::contest::Place<'a>,
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        if let Some((hold, share)) = self.place.leave() {
+            // Handed over in the very moment in which it gave up: on to the next.
+            drop(Grip::new(Arc::clone(self.core), hold, share));
         }
     }
 }
@@ -100,19 +223,41 @@ struct Candidate {
 }
 
 impl Shared {
-    fn check(&self, terms: &Terms) -> Result<()> {
-        if let Some(lease) = terms.lease {
-            check_lease(lease)?;
-            if terms.max_hold.is_some() {
-                return Err(Error::config(
-                    "max_hold is for holds that are renewed: a lease ends by itself",
-                ));
-            }
+    pub(super) fn register(&self, hold: &Arc<Hold>) {
+        self.registry.insert(Arc::clone(hold));
+        self.expect(hold.deadline());
+    }
+
+    fn expect(&self, deadline: Instant) {
+        if let Some(herald) = &self.herald {
+            herald.expect(deadline);
         }
-        if terms.max_hold.is_some_and(|most| most.is_zero()) {
-            return Err(Error::config("max_hold must be longer than zero"));
+    }
+
+    /// Until when a thread of this client holds the key, if one does.
+    fn held_here(&self, subject: &Subject) -> Option<Instant> {
+        let holds = self.registry.of_key(&subject.key);
+        let live = holds.iter().filter(|hold| hold.is_held());
+        live.map(|hold| hold.deadline()).max()
+    }
+
+    fn listen(&self, subject: &Subject, contest: &Arc<Contest>) {
+        if contest.should_listen() {
+            let channel = subject.kind.channel(subject);
+            let ear = Arc::new(Ear(Arc::downgrade(contest)));
+            contest.listen(self.transport.listen(&channel, ear));
         }
-        Ok(())
+    }
+
+    /// What one attempt of a wait may cost.
+    fn budget(&self, deadline: Option<Instant>) -> Budget {
+        let mut budget = self.short_budget();
+        if let Some(deadline) = deadline {
+            budget.deadline = budget
+                .deadline
+                .min(deadline.max(Instant::now() + LEAST_ATTEMPT));
+        }
+        budget
     }
 
     fn lease(&self, terms: &Terms) -> Duration {
@@ -123,8 +268,7 @@ impl Shared {
         lease.max(Duration::from_millis(1))
     }
 
-    fn candidate(&self, subject: &Arc<Subject>, owned: bool) -> Candidate {
-        let thread = (!owned).then(thread::current);
+    fn candidate(&self, subject: &Arc<Subject>, thread: Option<u64>) -> Candidate {
         if let Some(hold) = thread.and_then(|thread| self.registry.find(&subject.key, thread)) {
             if hold.is_held() {
                 return Candidate {
@@ -141,8 +285,13 @@ impl Shared {
     }
 
     /// Asks once; answers also when the request that was answered was sent.
-    fn try_acquire(&self, attempt: &Candidate, lease: Duration) -> Result<(Acquired, Instant)> {
-        let Candidate { hold, count } = attempt;
+    fn try_acquire(
+        &self,
+        candidate: &Candidate,
+        lease: Duration,
+        budget: Budget,
+    ) -> Result<(Acquired, Instant)> {
+        let Candidate { hold, count } = candidate;
         let subject = &hold.subject;
         let ask = subject.kind.acquire(
             subject,
@@ -156,7 +305,6 @@ impl Shared {
             .kind
             .release(subject, &hold.holder, count - 1)
             .request;
-        let budget = self.short_budget();
         match self
             .transport
             .call(Lane::Acquire, &ask.request, Some(&undo), budget)
@@ -176,6 +324,33 @@ impl Shared {
             }
         }
     }
+}
+
+fn check(terms: &Terms) -> Result<()> {
+    if let Some(lease) = terms.lease {
+        check_lease(lease)?;
+        if terms.max_hold.is_some() {
+            return Err(Error::config(
+                "max_hold is for holds that are renewed: a lease ends by itself",
+            ));
+        }
+    }
+    if terms.max_hold.is_some_and(|most| most.is_zero()) {
+        return Err(Error::config("max_hold must be longer than zero"));
+    }
+    Ok(())
+}
+
+fn keep(terms: &Terms) -> Keep {
+    match terms.lease {
+        Some(_) => Keep::Leased,
+        None => Keep::Renewed(terms.max_hold),
+    }
+}
+
+/// Whether a wait goes on after it.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout)
 }
 
 pub(super) fn check_lease(lease: Duration) -> Result<()> {

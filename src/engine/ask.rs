@@ -52,7 +52,7 @@ impl Shared {
         }
         match released {
             Released::Gone => Ok(false),
-            Released::Done => Ok(true),
+            Released::Done(_) => Ok(true),
             Released::Unannounced => Err(release::unannounced().about(&subject.key)),
         }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Fated {
 }
 
 impl Grip {
-    pub(super) fn new(core: Arc<Core>, hold: Arc<Hold>, (share, fate): (u64, Fate)) -> Self {
+    pub(crate) fn new(core: Arc<Core>, hold: Arc<Hold>, (share, fate): (u64, Fate)) -> Self {
         Self {
             core,
             hold,

@@ -21,8 +21,16 @@ pub(crate) struct Hold {
     pub(crate) holder: Arc<str>,
     /// The thread that may re-enter; none for an owned hold.
     pub(crate) thread: Option<u64>,
+    pub(crate) chain: Chain,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// How often the lock went from thread to thread within this client, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    pub(crate) handed: u32,
+    pub(crate) since: Instant,
 }
 
 /// How an acquisition wants to be kept.
@@ -30,8 +38,8 @@ pub(crate) struct Hold {
 pub(crate) enum Keep {
     /// To the end of its lease.
     Leased,
-    /// By the watchdog, to this instant at most.
-    Renewed(Option<Instant>),
+    /// By the watchdog, for so long from its grant at most.
+    Renewed(Option<Duration>),
 }
 
 /// How one acquisition of a hold ended; set once.
@@ -41,8 +49,15 @@ pub(crate) type Fate = Arc<OnceLock<Ended>>;
 #[derive(Clone)]
 struct Share {
     number: u64,
-    keep: Keep,
+    renewed: Renewed,
     fate: Fate,
+}
+
+#[derive(Clone, Copy)]
+enum Renewed {
+    Not,
+    Until(Instant),
+    ForEver,
 }
 
 struct State {
@@ -63,6 +78,10 @@ impl Hold {
             subject,
             holder,
             thread,
+            chain: Chain {
+                handed: 0,
+                since: Instant::now(),
+            },
             state: Mutex::new(State {
                 count: 0,
                 shares: Vec::with_capacity(1),
@@ -73,6 +92,12 @@ impl Hold {
             }),
             changed: Condvar::new(),
         }
+    }
+
+    /// A hold that came from another thread's.
+    pub(crate) fn in_chain(mut self, chain: Chain) -> Self {
+        self.chain = chain;
+        self
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -103,7 +128,13 @@ impl Hold {
         state.deadline = state.deadline.max(deadline);
         let share = Share {
             number: state.next_share,
-            keep,
+            renewed: match keep {
+                Keep::Leased => Renewed::Not,
+                Keep::Renewed(None) => Renewed::ForEver,
+                Keep::Renewed(Some(most)) => Instant::now()
+                    .checked_add(most)
+                    .map_or(Renewed::ForEver, Renewed::Until),
+            },
             fate: Fate::default(),
         };
         state.next_share += 1;
@@ -143,10 +174,10 @@ impl Hold {
             return None;
         }
         let now = Instant::now();
-        let longest = state.shares.iter().filter_map(|share| match share.keep {
-            Keep::Leased => None,
-            Keep::Renewed(None) => Some(timeout),
-            Keep::Renewed(Some(end)) => Some(timeout.min(end.saturating_duration_since(now))),
+        let longest = state.shares.iter().filter_map(|share| match share.renewed {
+            Renewed::Not => None,
+            Renewed::ForEver => Some(timeout),
+            Renewed::Until(end) => Some(timeout.min(end.saturating_duration_since(now))),
         });
         longest.max().filter(|ttl| !ttl.is_zero())
     }
@@ -159,7 +190,7 @@ impl Hold {
         state.count = state.count.saturating_sub(1);
         if let Some(share) = state.shares.iter_mut().find(|share| share.number == number) {
             // Not renewed for this one any more, whatever comes back.
-            share.keep = Keep::Leased;
+            share.renewed = Renewed::Not;
         }
         state.count
     }
@@ -302,7 +333,7 @@ mod tests {
         let hold = hold();
         hold.grant(Keep::Leased, after(60_000));
         assert_eq!(hold.wanted(timeout), None);
-        let bounded = Keep::Renewed(Some(after(10_000)));
+        let bounded = Keep::Renewed(Some(Duration::from_secs(10)));
         let (bounded, _) = hold.grant(bounded, after(60_000)).expect("held");
         assert!(hold.wanted(timeout).expect("wanted") <= Duration::from_secs(10));
         let (free, _) = hold

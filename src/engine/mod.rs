@@ -2,6 +2,7 @@
 
 mod acquire;
 mod ask;
+mod contest;
 mod grip;
 mod herald;
 mod hold;
@@ -21,6 +22,7 @@ use std::{
 };
 
 pub(crate) use acquire::{Terms, Wait};
+pub(crate) use contest::Bell;
 pub(crate) use grip::{Fated, Grip};
 use hold::Hold;
 use threads::Threads;
@@ -30,7 +32,7 @@ use crate::{
     event::{Event, LostReason},
     protocol::Malformed,
     settings::Settings,
-    transport::{Budget, Endpoint, Transport},
+    transport::{Budget, Endpoint, HEARTBEAT, Notice, Transport},
 };
 
 /// What client, handles and guards own together: the last one gone ends the threads.
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
     settings: Arc<Settings>,
     transport: Transport,
     registry: registry::Registry,
+    contests: contest::Contests,
     watchdog: watchdog::Watchdog,
     herald: Option<herald::Herald>,
     next_number: AtomicU64,
@@ -59,8 +62,9 @@ impl Core {
         settings: Arc<Settings>,
     ) -> Result<Arc<Self>> {
         let shared = Arc::new(Shared {
-            transport: Transport::new(endpoint, &settings),
+            transport: Transport::new(endpoint, Arc::clone(&id), &settings),
             registry: registry::Registry::default(),
+            contests: contest::Contests::default(),
             watchdog: watchdog::Watchdog::default(),
             herald: settings.on_event.as_ref().map(|_| herald::Herald::new()),
             next_number: AtomicU64::new(1),
@@ -75,6 +79,12 @@ impl Core {
             threads: Threads::default(),
         });
         core.threads.spawn("w", &core.shared, watchdog::run)?;
+        core.threads.spawn("n", &core.shared, |shared| {
+            shared
+                .transport
+                .notifier()
+                .run(&|notice| shared.notice(notice));
+        })?;
         if core.herald.is_some() {
             core.threads.spawn("e", &core.shared, herald::run)?;
         }
@@ -145,6 +155,14 @@ impl Shared {
             .count()
     }
 
+    pub(crate) fn waiting(&self) -> usize {
+        self.contests.waiters()
+    }
+
+    pub(crate) fn waiting_for(&self, key: &str) -> usize {
+        self.contests.get(key).map_or(0, |contest| contest.len())
+    }
+
     pub(crate) fn dropped_events(&self) -> u64 {
         self.herald.as_ref().map_or(0, herald::Herald::dropped)
     }
@@ -172,6 +190,12 @@ impl Shared {
         for hold in self.registry.all() {
             self.lose(&hold, LostReason::Closed);
         }
+        for contest in self.contests.all() {
+            contest.close();
+        }
+        self.transport.notifier().stop();
+        // The reader sleeps in its socket: half a heartbeat is worth trying to wake it.
+        self.transport.wake_notifier(HEARTBEAT / 2);
         self.watchdog.stop();
         if let Some(herald) = &self.herald {
             herald.stop();
@@ -188,6 +212,9 @@ impl Shared {
     fn lose(&self, hold: &Arc<Hold>, reason: LostReason) {
         let first = hold.lose(reason);
         self.registry.remove(hold);
+        if let Some(contest) = self.contests.get(&hold.subject.key) {
+            contest.news();
+        }
         if !first {
             return;
         }
@@ -213,6 +240,17 @@ impl Shared {
             if hold.deadline() <= now {
                 self.lose(&hold, LostReason::Expired);
             }
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        match notice {
+            Notice::Connected => self.watchdog.poke(),
+            Notice::Disconnected(error) => {
+                log::warn!("waiting threads are not told of releases: {error}");
+                self.raise(|| Event::NotifierDisconnected { error });
+            }
+            Notice::Reconnected => self.raise(|| Event::NotifierReconnected),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, ErrorKind},
     event::{Event, LostReason},
     protocol::{Renewal, Renewed, Request},
-    transport::{Fence, Link},
+    transport::{Fence, HEARTBEAT, Link, wake},
 };
 
 /// How soon a failed renewal or release is tried again; doubled up to the longest.
@@ -35,6 +35,7 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
+    poked: bool,
     orphans: Vec<Orphan>,
 }
 
@@ -69,6 +70,12 @@ impl Watchdog {
         self.changed.notify_one();
     }
 
+    /// Has it look again at what there is to do.
+    pub(super) fn poke(&self) {
+        self.state.lock().poked = true;
+        self.changed.notify_one();
+    }
+
     pub(super) fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_one();
@@ -77,11 +84,12 @@ impl Watchdog {
     /// Sleeps until then or until somebody calls; `None` when it is over.
     fn sleep(&self, until: Instant) -> Option<Vec<Orphan>> {
         let mut state = self.state.lock();
-        while !state.stopped && state.orphans.is_empty() {
+        while !state.stopped && !state.poked && state.orphans.is_empty() {
             if self.changed.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
+        state.poked = false;
         (!state.stopped).then(|| std::mem::take(&mut state.orphans))
     }
 
@@ -100,11 +108,15 @@ pub(crate) fn run(shared: &Shared) {
     };
     let mut renewals = Pace::new(interval(shared));
     let mut releases = Pace::new(LONGEST_PAUSE);
+    let mut beats = Pace::new(HEARTBEAT);
     loop {
-        let wake = match rounds.orphans.is_empty() {
-            true => renewals.next,
-            false => renewals.next.min(releases.next),
-        };
+        let mut wake = renewals.next;
+        if !rounds.orphans.is_empty() {
+            wake = wake.min(releases.next);
+        }
+        if shared.transport.notifier().private_channel().is_some() {
+            wake = wake.min(beats.next);
+        }
         let Some(adopted) = shared.watchdog.sleep(wake) else {
             return;
         };
@@ -117,6 +129,11 @@ pub(crate) fn run(shared: &Shared) {
             let renewed = rounds.renew();
             renewals.went(renewed, began);
             shared.transport.trim(IDLE);
+        }
+        if beats.is_due() {
+            let began = Instant::now();
+            rounds.beat();
+            beats.went(true, began);
         }
         shared.lose_expired();
         if releases.is_due() && !rounds.orphans.is_empty() {
@@ -169,6 +186,15 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
+    /// Shows the notifier that its link lives.
+    fn beat(&mut self) {
+        if let Some(private) = self.shared.transport.notifier().private_channel() {
+            let _ = self
+                .link
+                .call(&wake(private), &[], self.timeout.min(HEARTBEAT));
+        }
+    }
+
     /// Renews every hold that asks for it; false if one has to be tried again soon.
     fn renew(&mut self) -> bool {
         let timeout = self.shared.settings.lock_watchdog_timeout;

@@ -19,6 +19,18 @@ pub(crate) trait Kind: fmt::Debug + Send + Sync {
     /// Brings the count of `holder` down to `left`; 0 is the full release, with its message.
     fn release(&self, subject: &Subject, holder: &Arc<str>, left: u32) -> Ask<Released>;
 
+    /// Gives the lock from one holder to the next with count 1 and this lease, in one request and
+    /// without a message. `None` where a kind cannot.
+    fn hand_over(
+        &self,
+        subject: &Subject,
+        holder: &Arc<str>,
+        heir: &Claim<'_>,
+    ) -> Option<Ask<HandedOver>>;
+
+    /// Where a waiter hears of a release.
+    fn channel(&self, subject: &Subject) -> Arc<str>;
+
     /// Raises the TTL of many holds, each checked for its owner, in one request.
     fn renew(&self, holds: &[Renewal<'_>]) -> Ask<Vec<Renewed>>;
 
@@ -76,11 +88,19 @@ pub(crate) enum Acquired {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Released {
-    Done,
+    /// Done; how many heard the message.
+    Done(u64),
     /// Nothing of this hold is there.
     Gone,
     /// Released, but the message for the waiters was refused.
     Unannounced,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum HandedOver {
+    Done,
+    /// Released in the usual way, or not there, instead.
+    Instead(Released),
 }
 
 #[derive(Debug)]

@@ -5,6 +5,8 @@ mod names;
 mod reentrant;
 mod request;
 
-pub(crate) use kind::{Acquired, Claim, Holdings, Kind, Released, Renewal, Renewed, Subject};
+pub(crate) use kind::{
+    Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Subject,
+};
 pub(crate) use reentrant::Reentrant;
 pub(crate) use request::{Argument, Ask, Call, Malformed, Reply, Request, Script};

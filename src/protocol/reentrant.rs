@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    kind::{Acquired, Claim, Holdings, Kind, Released, Renewal, Renewed, Subject},
+    kind::{Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Subject},
     names,
     request::{Argument, Ask, Call, Malformed, Reply, Request, Script},
 };
@@ -13,6 +13,7 @@ pub(crate) struct Reentrant;
 
 static ACQUIRE: Script = Script::new(include_str!("lua/acquire.lua"));
 static RELEASE: Script = Script::new(include_str!("lua/release.lua"));
+static HAND_OVER: Script = Script::new(include_str!("lua/hand_over.lua"));
 static RENEW: Script = Script::new(include_str!("lua/renew.lua"));
 static FORCE_UNLOCK: Script = Script::new(include_str!("lua/force_unlock.lua"));
 static INSPECT: Script = Script::new(include_str!("lua/inspect.lua"));
@@ -56,11 +57,39 @@ impl Kind for Reentrant {
                 vec![
                     Argument::Text(Arc::clone(holder)),
                     Argument::Int(left.into()),
-                    Argument::Text(Arc::clone(&subject.companions[CHANNEL])),
+                    Argument::Text(self.channel(subject)),
                 ],
             ),
             decode: released,
         }
+    }
+
+    fn hand_over(
+        &self,
+        subject: &Subject,
+        holder: &Arc<str>,
+        heir: &Claim<'_>,
+    ) -> Option<Ask<HandedOver>> {
+        Some(Ask {
+            request: script(
+                &HAND_OVER,
+                subject,
+                vec![
+                    Argument::Text(Arc::clone(holder)),
+                    Argument::Text(Arc::clone(heir.holder)),
+                    Argument::Int(millis(heir.lease)),
+                    Argument::Text(self.channel(subject)),
+                ],
+            ),
+            decode: |reply| match reply {
+                Reply::Text(text) if text == b"handed" => Ok(HandedOver::Done),
+                other => Ok(HandedOver::Instead(released(other)?)),
+            },
+        })
+    }
+
+    fn channel(&self, subject: &Subject) -> Arc<str> {
+        Arc::clone(&subject.companions[CHANNEL])
     }
 
     fn renew(&self, holds: &[Renewal<'_>]) -> Ask<Vec<Renewed>> {
@@ -90,7 +119,7 @@ impl Kind for Reentrant {
             request: script(
                 &FORCE_UNLOCK,
                 subject,
-                vec![Argument::Text(Arc::clone(&subject.companions[CHANNEL]))],
+                vec![Argument::Text(self.channel(subject))],
             ),
             decode: released,
         }
@@ -152,9 +181,12 @@ fn millis(lease: Duration) -> i64 {
 
 fn released(reply: Reply) -> Result<Released, Malformed> {
     match reply {
-        Reply::Int(0) => Ok(Released::Gone),
-        Reply::Int(1) => Ok(Released::Done),
-        Reply::Int(2) => Ok(Released::Unannounced),
+        Reply::Int(-1) => Ok(Released::Gone),
+        Reply::Int(-2) => Ok(Released::Unannounced),
+        Reply::Int(told) => match u64::try_from(told) {
+            Ok(told) => Ok(Released::Done(told)),
+            Err(_) => Err(Malformed(reply)),
+        },
         other => Err(Malformed(other)),
     }
 }
@@ -256,8 +288,9 @@ mod tests {
         assert_eq!(acquired(Reply::Text(b"lost".to_vec())), Ok(Acquired::Lost));
         assert!(acquired(Reply::Text(b"what".to_vec())).is_err());
         assert!(acquired(Reply::List(vec![])).is_err());
-        assert_eq!(released(Reply::Int(2)), Ok(Released::Unannounced));
-        assert!(released(Reply::Int(7)).is_err());
+        assert_eq!(released(Reply::Int(-2)), Ok(Released::Unannounced));
+        assert_eq!(released(Reply::Int(7)), Ok(Released::Done(7)));
+        assert!(released(Reply::Int(-7)).is_err());
         assert_eq!(
             renewed(Reply::Text(b"ERR at 3: WRONGTYPE Operation".to_vec())),
             Ok(Renewed::Gone)

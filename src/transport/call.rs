@@ -11,11 +11,12 @@ use super::{
     endpoint::Endpoint,
     gate::Lane,
     link::Link,
+    notifier::{Listener, Notifier, Subscription},
     pool::Pool,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    protocol::{Reply, Request},
+    protocol::{Argument, Call, Reply, Request},
     settings::Settings,
 };
 
@@ -26,6 +27,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Transport {
     endpoint: Arc<Endpoint>,
     pool: Pool,
+    notifier: Arc<Notifier>,
     response_timeout: Duration,
 }
 
@@ -56,9 +58,10 @@ pub(crate) struct Failure {
 }
 
 impl Transport {
-    pub(crate) fn new(endpoint: Endpoint, settings: &Settings) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, client: Arc<str>, settings: &Settings) -> Self {
         let endpoint = Arc::new(endpoint);
         Self {
+            notifier: Arc::new(Notifier::new(Arc::clone(&endpoint), client)),
             pool: Pool::new(
                 Arc::clone(&endpoint),
                 settings.pool_size,
@@ -101,6 +104,28 @@ impl Transport {
     /// Whether there is a server that can be used.
     pub(crate) fn probe(&self) -> Result<()> {
         self.endpoint.probe()
+    }
+
+    /// Listens to a channel as long as the subscription lives.
+    pub(crate) fn listen(&self, channel: &Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+        let subscription = self.notifier.subscribe(channel, listener);
+        self.wake_notifier(self.response_timeout);
+        subscription
+    }
+
+    /// Has the notifier look at what it should listen to. If this fails, its next heartbeat does it.
+    pub(crate) fn wake_notifier(&self, limit: Duration) {
+        if let Some(channel) = self.notifier.private_channel() {
+            let budget = Budget {
+                attempts: 1,
+                deadline: Instant::now() + limit,
+            };
+            let _ = self.call(Lane::Acquire, &wake(channel), None, budget);
+        }
+    }
+
+    pub(crate) fn notifier(&self) -> &Arc<Notifier> {
+        &self.notifier
     }
 
     /// A connection outside the pool, for a thread that must not wait for one.
@@ -152,6 +177,15 @@ impl Transport {
                 Err(error)
             }
         }
+    }
+}
+
+/// The message that wakes a notifier and shows it that its link lives.
+pub(crate) fn wake(private: Arc<str>) -> Request {
+    Request {
+        call: Call::Command("PUBLISH"),
+        keys: vec![private],
+        arguments: vec![Argument::Text("1".into())],
     }
 }
 

@@ -173,6 +173,17 @@ impl Connection {
         sent.map_err(|cause| self.broken(cause))
     }
 
+    pub(super) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.timeout = timeout;
+        self.apply_timeout().map_err(Trouble::into_error)
+    }
+
+    /// Whatever the server says next.
+    pub(super) fn next_value(&mut self) -> Result<Value, Trouble> {
+        let value = self.redis.recv_response();
+        value.map_err(|cause| self.broken(cause))
+    }
+
     /// The next reply: a value, or the server's error.
     pub(super) fn receive(&mut self) -> Result<Result<Value, RedisError>, Trouble> {
         loop {

@@ -6,11 +6,13 @@ mod endpoint;
 mod failure;
 mod gate;
 mod link;
+mod notifier;
 mod pool;
 mod wire;
 
-pub(crate) use call::{Budget, Transport};
+pub(crate) use call::{Answer, Budget, Failure, Transport, wake};
 pub(crate) use connection::Fence;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use gate::Lane;
 pub(crate) use link::Link;
+pub(crate) use notifier::{HEARTBEAT, Listener, Notice, Subscription};

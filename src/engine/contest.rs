@@ -1,0 +1,513 @@
+//! The threads of one client that wait for one key: a queue in which only the first asks Redis.
+//!
+//! Pure bookkeeping under one mutex: who is first, whether it is time to ask, and the hold that a
+//! releasing thread hands over. All I/O is done by the callers, between the steps.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::hold::{Fate, Hold, Keep};
+use crate::{
+    error::Error,
+    transport::{Listener, Subscription},
+};
+
+/// No sleep is longer, whatever Redis said: a message that was lost costs this much at most.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3);
+
+/// A TTL that is over says "now" again and again until Redis removes the key: ask ever more slowly.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+const SLOWEST_SPIN: Duration = Duration::from_millis(64);
+
+/// How long the first waits for others after a release that they were told of.
+const COURTESY: Duration = Duration::from_millis(2);
+
+/// How long our own message may take to come back to us.
+const ECHO: Duration = Duration::from_millis(100);
+
+pub(crate) struct Contest {
+    state: Mutex<State>,
+}
+
+/// What a waiter asks for; who hands over acquires in its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) thread: Option<u64>,
+    pub(crate) lease: Duration,
+    pub(crate) keep: Keep,
+}
+
+/// A hold that was handed over.
+pub(crate) type Granted = (Arc<Hold>, (u64, Fate));
+
+/// What a waiter finds when it looks.
+pub(crate) enum Turn {
+    /// It was handed the hold.
+    Granted(Granted),
+    /// It is first, and it is time to ask Redis: [`Contest::asked`] must follow.
+    Ask,
+    Cancelled,
+    /// The server does not let us listen.
+    Refused(Error),
+    /// Its time is over, with the error of the last attempt if that failed.
+    TimedOut(Option<Error>),
+}
+
+/// What Redis said to the first.
+pub(crate) enum Outcome {
+    /// It holds, and leaves the queue.
+    Held,
+    /// Others have it for so many milliseconds more, as `PTTL` counts.
+    Refused(i64),
+    Failed(Error),
+}
+
+struct State {
+    waiters: VecDeque<Waiter>,
+    next_number: u64,
+    /// Counts whatever may have changed the answer since the last time we asked.
+    news: u64,
+    asked_at: u64,
+    ask_again: Instant,
+    spins: u32,
+    failing: Option<(Instant, Error)>,
+    refused: Option<Error>,
+    listening: Option<Subscription>,
+    listens: bool,
+    /// Until when the first lets others go before it.
+    courtesy: Option<Instant>,
+    /// Until when the next message is taken for the echo of our own release.
+    echo: Option<Instant>,
+    closed: bool,
+}
+
+struct Waiter {
+    number: u64,
+    wish: Wish,
+    /// Whether a request in its name is under way.
+    busy: bool,
+    cancelled: bool,
+    granted: Option<Granted>,
+    wake: Arc<Condvar>,
+}
+
+impl Contest {
+    fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                waiters: VecDeque::new(),
+                next_number: 0,
+                news: 0,
+                asked_at: 0,
+                ask_again: Instant::now(),
+                spins: 0,
+                failing: None,
+                refused: None,
+                listening: None,
+                listens: false,
+                courtesy: None,
+                echo: None,
+                closed: false,
+            }),
+        }
+    }
+
+    /// Waits for this waiter's turn, for its hold, or for the end of its patience.
+    ///
+    /// Without a deadline, patience ends when Redis failed for `retry` without a break: one clock
+    /// for all, so that a dead server does not cost each its own.
+    pub(crate) fn turn(&self, number: u64, deadline: Option<Instant>, retry: Duration) -> Turn {
+        let mut state = self.state.lock();
+        loop {
+            let now = Instant::now();
+            let Some(place) = state.place(number) else {
+                return Turn::Cancelled;
+            };
+            if let Some(granted) = state.waiters[place].granted.take() {
+                state.waiters.remove(place);
+                state.wake_first();
+                return Turn::Granted(granted);
+            }
+            if state.closed {
+                return Turn::Refused(Error::closed());
+            }
+            if state.waiters[place].cancelled {
+                return Turn::Cancelled;
+            }
+            if let Some(error) = &state.refused {
+                return Turn::Refused(error.clone());
+            }
+            let mut until = deadline;
+            if deadline.is_none()
+                && let Some((since, _)) = &state.failing
+            {
+                until = since.checked_add(retry);
+            }
+            if until.is_some_and(|until| now >= until) {
+                return Turn::TimedOut(state.failing.as_ref().map(|(_, error)| error.clone()));
+            }
+            if place == 0 && !state.waiters[0].busy {
+                let alarm = match state.courtesy {
+                    Some(end) if now < end => end,
+                    _ if state.news != state.asked_at || now >= state.ask_again => {
+                        state.courtesy = None;
+                        state.asked_at = state.news;
+                        state.waiters[0].busy = true;
+                        return Turn::Ask;
+                    }
+                    _ => state.ask_again,
+                };
+                until = Some(until.map_or(alarm, |until| until.min(alarm)));
+            }
+            let wake = Arc::clone(&state.waiters[place].wake);
+            match until {
+                Some(until) => {
+                    wake.wait_until(&mut state, until);
+                }
+                None => wake.wait(&mut state),
+            }
+        }
+    }
+
+    /// Notes what Redis said to the first.
+    pub(crate) fn asked(&self, number: u64, outcome: Outcome) {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        match outcome {
+            Outcome::Held => {
+                state.failing = None;
+                state.spins = 0;
+                state.ask_again = now + LONGEST_SLEEP;
+                if let Some(place) = state.place(number) {
+                    state.waiters.remove(place);
+                }
+            }
+            Outcome::Refused(ttl) => {
+                state.failing = None;
+                let sleep = state.sleep(ttl);
+                state.ask_again = now + sleep;
+            }
+            Outcome::Failed(error) => {
+                let since = state.failing.take().map_or(now, |(since, _)| since);
+                state.failing = Some((since, error));
+                let sleep = state.spin(Duration::from_millis(10));
+                state.ask_again = now + sleep;
+                // The others look at the clock of the failure.
+                state.waiters.iter().for_each(|waiter| {
+                    waiter.wake.notify_one();
+                });
+            }
+        }
+        if let Some(place) = state.place(number) {
+            state.waiters[place].busy = false;
+        }
+        state.wake_first();
+    }
+
+    /// The first, if it may be handed a hold: nothing of its own is under way. It stays claimed
+    /// until [`grant`](Self::grant) or [`put_back`](Self::put_back).
+    pub(crate) fn pick(&self) -> Option<(u64, Wish)> {
+        let mut state = self.state.lock();
+        let first = state.waiters.front_mut()?;
+        if first.busy || first.cancelled || first.granted.is_some() {
+            return None;
+        }
+        first.busy = true;
+        Some((first.number, first.wish))
+    }
+
+    /// Gives the first its hold; gives it back when the first has gone meanwhile.
+    pub(crate) fn grant(&self, number: u64, granted: Granted) -> Result<(), Granted> {
+        let mut state = self.state.lock();
+        state.ask_again = Instant::now() + LONGEST_SLEEP;
+        state.failing = None;
+        let Some(place) = state.place(number) else {
+            return Err(granted);
+        };
+        state.waiters[place].granted = Some(granted);
+        state.waiters[place].wake.notify_one();
+        Ok(())
+    }
+
+    /// The claimed waiter got nothing: it asks by itself.
+    pub(crate) fn put_back(&self, number: u64) {
+        let mut state = self.state.lock();
+        if let Some(place) = state.place(number) {
+            state.waiters[place].busy = false;
+        }
+        state.news += 1;
+        state.wake_first();
+    }
+
+    /// One of us is about to release with a message: until it is known who heard it, the first
+    /// stays where it is, and our own copy of the message is not news.
+    pub(crate) fn releasing(&self) {
+        let mut state = self.state.lock();
+        let echo = Instant::now() + ECHO;
+        state.echo = state.listens.then_some(echo);
+        state.courtesy = Some(echo);
+    }
+
+    /// It was released: the first may ask at once, or after those others who were told of it.
+    pub(crate) fn released(&self, told: u64) {
+        let mut state = self.state.lock();
+        let ours = u64::from(state.listens);
+        state.news += 1;
+        state.courtesy = (told > ours).then(|| Instant::now() + COURTESY);
+        state.wake_first();
+    }
+
+    /// It was handed over and not released: there is nothing to wait for.
+    pub(crate) fn settled(&self) {
+        let mut state = self.state.lock();
+        state.courtesy = None;
+        state.echo = None;
+    }
+
+    /// Something happened that may have changed the answer.
+    pub(crate) fn news(&self) {
+        let mut state = self.state.lock();
+        state.news += 1;
+        state.wake_first();
+    }
+
+    /// One of us holds the key, so asking is of no use before then.
+    pub(crate) fn held_until(&self, deadline: Instant) {
+        let mut state = self.state.lock();
+        state.asked_at = state.news;
+        state.ask_again = deadline.min(Instant::now() + LONGEST_SLEEP);
+    }
+
+    pub(crate) fn cancel(&self, number: u64) {
+        let mut state = self.state.lock();
+        if let Some(place) = state.place(number) {
+            state.waiters[place].cancelled = true;
+            state.waiters[place].wake.notify_one();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        for waiter in &state.waiters {
+            waiter.wake.notify_one();
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().waiters.len()
+    }
+
+    /// Whether somebody has to begin to listen; says so once.
+    pub(crate) fn should_listen(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().listens, true)
+    }
+
+    pub(crate) fn listen(&self, subscription: Subscription) {
+        self.state.lock().listening = Some(subscription);
+    }
+
+    fn join(&self, wish: Wish) -> u64 {
+        let mut state = self.state.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        state.waiters.push_back(Waiter {
+            number,
+            wish,
+            busy: false,
+            cancelled: false,
+            granted: None,
+            wake: Arc::new(Condvar::new()),
+        });
+        number
+    }
+
+    /// Takes a waiter out, whatever it was doing. What it was woken for goes to the next.
+    fn leave(&self, number: u64) -> Left {
+        let mut state = self.state.lock();
+        let mut granted = None;
+        if let Some(place) = state.place(number) {
+            let waiter = state.waiters.remove(place).expect("just found");
+            granted = waiter.granted;
+            if place == 0 {
+                state.news += 1;
+                state.wake_first();
+            }
+        }
+        Left {
+            granted,
+            subscription: state.waiters.is_empty().then(|| state.silence()).flatten(),
+            last: state.waiters.is_empty(),
+        }
+    }
+}
+
+/// What a waiter leaves behind, to be dealt with outside the mutex.
+struct Left {
+    granted: Option<Granted>,
+    subscription: Option<Subscription>,
+    last: bool,
+}
+
+impl State {
+    fn place(&self, number: u64) -> Option<usize> {
+        self.waiters
+            .iter()
+            .position(|waiter| waiter.number == number)
+    }
+
+    fn wake_first(&self) {
+        if let Some(first) = self.waiters.front() {
+            first.wake.notify_one();
+        }
+    }
+
+    fn silence(&mut self) -> Option<Subscription> {
+        self.listens = false;
+        self.listening.take()
+    }
+
+    fn sleep(&mut self, ttl: i64) -> Duration {
+        match u64::try_from(ttl) {
+            Err(_) => LONGEST_SLEEP,
+            Ok(ttl) if ttl <= 2 => self.spin(SHORTEST_SLEEP),
+            Ok(ttl) => {
+                self.spins = 0;
+                Duration::from_millis(ttl).min(LONGEST_SLEEP)
+            }
+        }
+    }
+
+    fn spin(&mut self, first: Duration) -> Duration {
+        let sleep = first.saturating_mul(1 << self.spins.min(16));
+        self.spins += 1;
+        sleep.min(SLOWEST_SPIN.max(first))
+    }
+}
+
+/// The contests of a client, by key.
+#[derive(Default)]
+pub(crate) struct Contests {
+    by_key: Mutex<HashMap<Arc<str>, Arc<Contest>>>,
+    /// Spares the uncontended acquire and release the map.
+    count: AtomicUsize,
+}
+
+/// A place in the queue. Dropping it leaves the queue, whatever happened.
+pub(crate) struct Place<'a> {
+    contests: &'a Contests,
+    key: Arc<str>,
+    pub(crate) contest: Arc<Contest>,
+    pub(crate) number: u64,
+}
+
+impl Contests {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Contest>> {
+        if self.count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.by_key.lock().get(key).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Contest>> {
+        self.by_key.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn waiters(&self) -> usize {
+        self.all().iter().map(|contest| contest.len()).sum()
+    }
+
+    pub(crate) fn join(&self, key: &Arc<str>, wish: Wish) -> Place<'_> {
+        let mut by_key = self.by_key.lock();
+        let contest = by_key.entry(Arc::clone(key)).or_insert_with(|| {
+            self.count.fetch_add(1, Ordering::SeqCst);
+            Arc::new(Contest::new())
+        });
+        Place {
+            contests: self,
+            key: Arc::clone(key),
+            number: contest.join(wish),
+            contest: Arc::clone(contest),
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Leaves the queue; answers a hold that was handed over at the very last moment.
+    pub(crate) fn leave(&self) -> Option<Granted> {
+        let left = {
+            let mut by_key = self.contests.by_key.lock();
+            let left = self.contest.leave(self.number);
+            if left.last
+                && by_key
+                    .get(&self.key)
+                    .is_some_and(|other| Arc::ptr_eq(other, &self.contest))
+            {
+                by_key.remove(&self.key);
+                self.contests.count.fetch_sub(1, Ordering::SeqCst);
+            }
+            left
+        };
+        drop(left.subscription);
+        left.granted
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.contest.state.lock().place(self.number) == Some(0)
+    }
+}
+
+/// Hears messages for a contest without keeping it.
+pub(crate) struct Ear(pub(crate) Weak<Contest>);
+
+impl Listener for Ear {
+    fn woken(&self) {
+        let Some(contest) = self.0.upgrade() else {
+            return;
+        };
+        let mut state = contest.state.lock();
+        if state
+            .echo
+            .take()
+            .is_some_and(|until| Instant::now() < until)
+        {
+            return;
+        }
+        state.news += 1;
+        state.courtesy = None;
+        state.wake_first();
+    }
+
+    fn refused(&self, error: Error) {
+        let Some(contest) = self.0.upgrade() else {
+            return;
+        };
+        let mut state = contest.state.lock();
+        state.refused = Some(error);
+        for waiter in &state.waiters {
+            waiter.wake.notify_one();
+        }
+    }
+}
+
+/// Wakes one waiter for good; what a token keeps.
+pub(crate) struct Bell {
+    pub(crate) contest: Weak<Contest>,
+    pub(crate) number: u64,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        if let Some(contest) = self.contest.upgrade() {
+            contest.cancel(self.number);
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! The unlock notifier: one thread and one pub/sub connection for all the channels of a client.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+use redis::Value;
+
+use super::{connection::Connection, endpoint::Endpoint, failure, wire};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How often somebody has to publish on the private channel of a notifier that listens.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(600);
+
+/// Silence for longer means that the link is dead. Three beats fit in.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// How long the connection is kept when nobody waits any more.
+const LINGER: Duration = Duration::from_secs(3);
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whoever wants to know of messages on a channel.
+pub(crate) trait Listener: Send + Sync {
+    /// A message came, or may have been missed before now: look again.
+    fn woken(&self);
+
+    /// The server does not let us listen.
+    fn refused(&self, error: Error);
+}
+
+/// What the notifier tells its client.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    Connected,
+    Disconnected(Error),
+    Reconnected,
+}
+
+pub(crate) struct Notifier {
+    endpoint: Arc<Endpoint>,
+    client: Arc<str>,
+    state: Mutex<State>,
+    changed: Condvar,
+    next_listener: AtomicU64,
+    reconnects: AtomicU64,
+}
+
+/// A channel listened to, as long as this lives.
+pub(crate) struct Subscription {
+    notifier: Arc<Notifier>,
+    channel: Arc<str>,
+    number: u64,
+}
+
+#[derive(Default)]
+struct State {
+    channels: HashMap<Arc<str>, Channel>,
+    /// Where the reader can be woken, while it is connected.
+    private: Option<Arc<str>>,
+    stopped: bool,
+}
+
+struct Channel {
+    listeners: Vec<(u64, Arc<dyn Listener>)>,
+    status: Status,
+}
+
+/// Where a channel stands on the present connection.
+#[derive(Clone, Copy, PartialEq)]
+enum Status {
+    Wanted,
+    Sent,
+    Confirmed,
+}
+
+impl Notifier {
+    pub(super) fn new(endpoint: Arc<Endpoint>, client: Arc<str>) -> Self {
+        Self {
+            endpoint,
+            client,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            next_listener: AtomicU64::new(0),
+            reconnects: AtomicU64::new(0),
+        }
+    }
+
+    /// Begins to listen. `woken` follows when the server has confirmed it.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        channel: &Arc<str>,
+        listener: Arc<dyn Listener>,
+    ) -> Subscription {
+        let number = self.next_listener.fetch_add(1, Ordering::Relaxed);
+        let confirmed = {
+            let mut state = self.state.lock();
+            let entry = state
+                .channels
+                .entry(Arc::clone(channel))
+                .or_insert_with(|| Channel {
+                    listeners: Vec::with_capacity(1),
+                    status: Status::Wanted,
+                });
+            entry.listeners.push((number, Arc::clone(&listener)));
+            entry.status == Status::Confirmed
+        };
+        self.changed.notify_one();
+        if confirmed {
+            // Others listen already; but what came before now was not for this one.
+            listener.woken();
+        }
+        Subscription {
+            notifier: Arc::clone(self),
+            channel: Arc::clone(channel),
+            number,
+        }
+    }
+
+    /// The channel on which the reader can be woken, while it is connected.
+    pub(crate) fn private_channel(&self) -> Option<Arc<str>> {
+        self.state.lock().private.clone()
+    }
+
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_one();
+    }
+
+    /// Serves until stopped.
+    pub(crate) fn run(&self, tell: &dyn Fn(Notice)) {
+        let mut pause = FIRST_PAUSE;
+        let mut failed = false;
+        while self.wait_for_work() {
+            match self.serve(&mut failed, &mut pause, tell) {
+                Ok(()) => {}
+                Err(error) => {
+                    let first = !std::mem::replace(&mut failed, true);
+                    if first && !self.state.lock().stopped {
+                        tell(Notice::Disconnected(error));
+                    }
+                    self.rest(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until somebody wants to listen; false when it is over.
+    fn wait_for_work(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.stopped && state.channels.is_empty() {
+            self.changed.wait(&mut state);
+        }
+        !state.stopped
+    }
+
+    fn rest(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        let mut state = self.state.lock();
+        while !state.stopped && !self.changed.wait_until(&mut state, until).timed_out() {}
+    }
+
+    /// One connection, from its opening to its end: `Ok` when nobody needs it any more.
+    fn serve(&self, failed: &mut bool, pause: &mut Duration, tell: &dyn Fn(Notice)) -> Result<()> {
+        let mut connection = self.endpoint.open(SILENCE)?;
+        connection.set_timeout(SILENCE)?;
+        let Some(private) = self.begin() else {
+            return Ok(());
+        };
+        let mut reader = Reader {
+            notifier: self,
+            connection: &mut connection,
+            expected: VecDeque::new(),
+            private: Arc::clone(&private),
+            idle_since: None,
+        };
+        let result = reader.run(&mut || {
+            *pause = FIRST_PAUSE;
+            self.state.lock().private = Some(Arc::clone(&private));
+            if std::mem::replace(failed, false) {
+                self.reconnects.fetch_add(1, Ordering::Relaxed);
+                tell(Notice::Reconnected);
+            }
+            tell(Notice::Connected);
+        });
+        let mut state = self.state.lock();
+        state.private = None;
+        for channel in state.channels.values_mut() {
+            channel.status = Status::Wanted;
+        }
+        result
+    }
+
+    /// Names the private channel after a channel that is wanted anyway: a rule of an access list
+    /// that allows the one then allows the other.
+    fn begin(&self) -> Option<Arc<str>> {
+        let state = self.state.lock();
+        let first = state.channels.keys().next()?;
+        Some(format!("{first}:{}:wake", self.client).into())
+    }
+
+    fn listeners(&self, channel: &str) -> Vec<Arc<dyn Listener>> {
+        let state = self.state.lock();
+        let Some(entry) = state.channels.get(channel) else {
+            return Vec::new();
+        };
+        entry
+            .listeners
+            .iter()
+            .map(|(_, one)| Arc::clone(one))
+            .collect()
+    }
+
+    fn refuse_all(&self, error: &Error) {
+        let channels: Vec<Arc<str>> = self.state.lock().channels.keys().cloned().collect();
+        for channel in channels {
+            for listener in self.listeners(&channel) {
+                listener.refused(error.clone());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notifier")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // The reader sees the empty channel at its next beat and leaves it: nobody has to wake it
+        // for that, and who comes back soon finds it still subscribed.
+        let mut state = self.notifier.state.lock();
+        let State {
+            channels, private, ..
+        } = &mut *state;
+        if let Some(entry) = channels.get_mut(&self.channel) {
+            entry.listeners.retain(|(number, _)| *number != self.number);
+            if entry.listeners.is_empty() && private.is_none() && entry.status == Status::Wanted {
+                channels.remove(&self.channel);
+            }
+        }
+    }
+}
+
+/// The reading end of one connection.
+struct Reader<'a> {
+    notifier: &'a Notifier,
+    connection: &'a mut Connection,
+    /// The answers still to come, in the order of their requests: an error names no channel.
+    expected: VecDeque<Arc<str>>,
+    private: Arc<str>,
+    idle_since: Option<Instant>,
+}
+
+enum Heard {
+    Confirmed(Vec<u8>),
+    Left,
+    Message(Vec<u8>),
+    Other,
+}
+
+impl Reader<'_> {
+    fn run(&mut self, connected: &mut dyn FnMut()) -> Result<()> {
+        let private = Arc::clone(&self.private);
+        self.send("SUBSCRIBE", &[private])?;
+        self.subscribe_wanted()?;
+        loop {
+            match self
+                .connection
+                .next_value()
+                .map_err(|trouble| trouble.into_error())?
+            {
+                Value::ServerError(error) => {
+                    let channel = self.expected.pop_front();
+                    let error = failure::error(self.notifier.endpoint.server(), error.into());
+                    self.refused(channel, error)?;
+                }
+                value => match heard(value) {
+                    Heard::Confirmed(channel) => {
+                        self.expected.pop_front();
+                        if channel == self.private.as_bytes() {
+                            connected();
+                            // Whoever came meanwhile found nobody to wake.
+                        } else {
+                            self.confirmed(&channel);
+                        }
+                    }
+                    Heard::Left => {
+                        self.expected.pop_front();
+                    }
+                    Heard::Message(channel) if channel == self.private.as_bytes() => {
+                        if self.tidy()? {
+                            return Ok(());
+                        }
+                    }
+                    Heard::Message(channel) => self.wake(&channel),
+                    Heard::Other => {}
+                },
+            }
+            self.subscribe_wanted()?;
+            if self.notifier.state.lock().stopped {
+                return Ok(());
+            }
+        }
+    }
+
+    fn subscribe_wanted(&mut self) -> Result<()> {
+        let mut wanted = Vec::new();
+        for (channel, entry) in &mut self.notifier.state.lock().channels {
+            if entry.status == Status::Wanted {
+                entry.status = Status::Sent;
+                wanted.push(Arc::clone(channel));
+            }
+        }
+        self.send("SUBSCRIBE", &wanted)
+    }
+
+    /// At each beat: leaves the channels that nobody listens to; true when there are none left for
+    /// long enough.
+    fn tidy(&mut self) -> Result<bool> {
+        let mut left = Vec::new();
+        let empty = {
+            let mut state = self.notifier.state.lock();
+            state.channels.retain(|channel, entry| {
+                let keep = !entry.listeners.is_empty() || entry.status == Status::Sent;
+                if !keep {
+                    left.push(Arc::clone(channel));
+                }
+                keep
+            });
+            state.channels.is_empty()
+        };
+        self.send("UNSUBSCRIBE", &left)?;
+        if !empty {
+            self.idle_since = None;
+            return Ok(false);
+        }
+        Ok(self.idle_since.get_or_insert_with(Instant::now).elapsed() >= LINGER)
+    }
+
+    fn confirmed(&self, channel: &[u8]) {
+        let Ok(channel) = std::str::from_utf8(channel) else {
+            return;
+        };
+        if let Some(entry) = self.notifier.state.lock().channels.get_mut(channel) {
+            entry.status = Status::Confirmed;
+        }
+        self.wake(channel.as_bytes());
+    }
+
+    fn wake(&self, channel: &[u8]) {
+        let Ok(channel) = std::str::from_utf8(channel) else {
+            return;
+        };
+        for listener in self.notifier.listeners(channel) {
+            listener.woken();
+        }
+    }
+
+    fn refused(&self, channel: Option<Arc<str>>, error: Error) -> Result<()> {
+        match channel {
+            _ if error.kind() != ErrorKind::NoPermission => return Err(error),
+            Some(channel) if channel != self.private => {
+                let removed = self.notifier.state.lock().channels.remove(&channel);
+                for (_, listener) in removed.into_iter().flat_map(|entry| entry.listeners) {
+                    listener.refused(error.clone());
+                }
+            }
+            // Without it nobody could wake the reader.
+            _ => {
+                self.notifier.refuse_all(&error);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// One command a channel: an answer then belongs to one channel.
+    fn send(&mut self, command: &str, channels: &[Arc<str>]) -> Result<()> {
+        if channels.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        for channel in channels {
+            wire::pack_words(&mut bytes, &[command, channel]);
+            self.expected.push_back(Arc::clone(channel));
+        }
+        self.connection
+            .send_packed(&bytes)
+            .map_err(|trouble| trouble.into_error())
+    }
+}
+
+/// Confirmations and messages, as RESP2 and RESP3 write them.
+fn heard(value: Value) -> Heard {
+    let (kind, mut parts) = match value {
+        Value::Array(mut parts) if parts.len() >= 2 => {
+            let Value::BulkString(kind) = parts.remove(0) else {
+                return Heard::Other;
+            };
+            (kind, parts)
+        }
+        Value::Push { kind, data } => (kind.to_string().into_bytes(), data),
+        _ => return Heard::Other,
+    };
+    if parts.is_empty() {
+        return Heard::Other;
+    }
+    let Value::BulkString(channel) = parts.swap_remove(0) else {
+        return Heard::Other;
+    };
+    match kind.as_slice() {
+        b"subscribe" => Heard::Confirmed(channel),
+        b"unsubscribe" => Heard::Left,
+        b"message" => Heard::Message(channel),
+        _ => Heard::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn tells_messages_from_confirmations_in_both_protocols() {
+        let message = Value::Array(vec![bulk("message"), bulk("c"), bulk("0")]);
+        assert!(matches!(heard(message), Heard::Message(c) if c == b"c"));
+        let confirmed = Value::Array(vec![bulk("subscribe"), bulk("c"), Value::Int(1)]);
+        assert!(matches!(heard(confirmed), Heard::Confirmed(c) if c == b"c"));
+        let push = Value::Push {
+            kind: redis::PushKind::Message,
+            data: vec![bulk("c"), bulk("0")],
+        };
+        assert!(matches!(heard(push), Heard::Message(c) if c == b"c"));
+        let push = Value::Push {
+            kind: redis::PushKind::Unsubscribe,
+            data: vec![bulk("c"), Value::Int(0)],
+        };
+        assert!(matches!(heard(push), Heard::Left));
+    }
+
+    #[test]
+    fn nonsense_is_nothing() {
+        for value in [
+            Value::Nil,
+            Value::Okay,
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(1), Value::Int(2)]),
+            Value::Array(vec![bulk("message"), Value::Nil, Value::Nil]),
+            Value::Array(vec![bulk("pong"), bulk("")]),
+            Value::Push {
+                kind: redis::PushKind::Message,
+                data: vec![],
+            },
+        ] {
+            assert!(matches!(heard(value), Heard::Other));
+        }
+    }
+}
