@@ -71,10 +71,7 @@ impl Core {
                     self.check_open()?;
                     let deadline = sent + lease;
                     let Some(share) = attempt.hold.grant(keep, deadline) else {
-                        // Its guards were told that it is over. Not left to the watchdog: the new
-                        // hold of this very thread would be refused by the old one.
-                        self.lose(&attempt.hold, LostReason::Expired);
-                        let _ = self.send_release(&attempt.hold, 0);
+                        self.bury(&attempt.hold);
                         continue;
                     };
                     if attempt.count == 1 {
@@ -83,7 +80,8 @@ impl Core {
                     if let Some(herald) = &self.herald {
                         herald.expect(deadline);
                     }
-                    return Ok(Some(Grip::new(Arc::clone(self), attempt.hold, share)));
+                    let core = Arc::clone(self);
+                    return Ok(Some(Grip::new(core, &subject.name, attempt.hold, share)));
                 }
                 (Acquired::Refused(_), _) => return Ok(None),
                 // The old guards are told, and this acquisition begins a hold of its own.
@@ -132,12 +130,21 @@ impl Shared {
                     hold,
                 };
             }
-            self.lose(&hold, LostReason::Expired);
+            self.bury(&hold);
         }
         Candidate {
             hold: Arc::new(Hold::new(Arc::clone(subject), self.new_holder(), thread)),
             count: 1,
         }
+    }
+
+    /// Ends a hold whose time is over by our clock but perhaps not by Redis'.
+    ///
+    /// Not left to the watchdog: its own thread is about to begin a new hold, which the old one
+    /// would refuse.
+    fn bury(&self, hold: &Arc<Hold>) {
+        self.lose(hold, LostReason::Expired);
+        let _ = self.send_release(hold, 0);
     }
 
     /// Asks once; answers also when the request that was answered was sent.
@@ -172,7 +179,11 @@ impl Shared {
                     self.watchdog
                         .adopt(Orphan::new(hold, count - 1, failure.fences));
                 }
-                Err(failure.error.about(&subject.key))
+                let error = failure.error.about(&subject.key);
+                Err(match count {
+                    1 => error,
+                    _ => self.note_wrong_type(hold, error),
+                })
             }
         }
     }

@@ -27,10 +27,8 @@ impl Shared {
     pub(super) fn send_release(&self, hold: &Arc<Hold>, left: u32) -> Result<()> {
         let subject = &hold.subject;
         let mut budget = self.short_budget();
-        let mut reason = LostReason::Gone;
         if !hold.is_held() {
             budget.attempts = 1;
-            reason = LostReason::Expired;
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
         let answer = match self
@@ -39,13 +37,10 @@ impl Shared {
         {
             Ok(answer) => answer,
             Err(failure) => {
-                if failure.error.kind() == ErrorKind::WrongType {
-                    // Something else stands at the key: what was there before is gone.
-                    self.lose(hold, reason);
-                } else if left == 0 && failure.error.is_retryable() {
+                if left == 0 && failure.error.is_retryable() {
                     self.watchdog.adopt(Orphan::new(hold, 0, failure.fences));
                 }
-                return Err(failure.error);
+                return Err(self.note_wrong_type(hold, failure.error));
             }
         };
         let repeated = answer.repeated;
@@ -55,7 +50,7 @@ impl Shared {
             // An earlier copy of this very release may have done it, if there still was something.
             Released::Gone if repeated && left == 0 && Instant::now() < hold.deadline() => Ok(()),
             Released::Gone => {
-                self.lose(hold, reason);
+                self.lose(hold, LostReason::Gone);
                 Err(not_held())
             }
         }
