@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Core, LONGEST_LEASE, Shared,
-    contest::{Bell, Contest, Ear, Outcome, Turn, Wish},
+    contest::{Bell, Contest, Ear, Granted, Outcome, Turn, Wish},
     grip::Grip,
     hold::{Hold, Keep},
     thread,
@@ -111,6 +111,7 @@ impl Core {
         let place = self.contests.join(&subject.key, wish);
         let line = Line {
             core: self,
+            subject,
             place: &place,
         };
         let _bell = terms.cancel.as_ref().map(|token| {
@@ -134,9 +135,7 @@ impl Core {
         let retry = self.settings.retry_timeout;
         loop {
             match place.contest.turn(place.number, deadline, retry) {
-                Turn::Granted((hold, share)) => {
-                    return Ok(Some(Grip::new(Arc::clone(self), hold, share)));
-                }
+                Turn::Granted(granted) => return Ok(Some(self.grip(subject, granted))),
                 Turn::Cancelled => {
                     return Err(about(Error::new(ErrorKind::Cancelled, "cancelled")));
                 }
@@ -161,6 +160,10 @@ impl Core {
         }
     }
 
+    fn grip(self: &Arc<Self>, subject: &Subject, (hold, share): Granted) -> Grip {
+        Grip::new(Arc::clone(self), &subject.name, hold, share)
+    }
+
     fn attempt(
         self: &Arc<Self>,
         subject: &Arc<Subject>,
@@ -176,10 +179,7 @@ impl Core {
                     self.check_open()?;
                     let deadline = sent + lease;
                     let Some(share) = candidate.hold.grant(keep(terms), deadline) else {
-                        // Its guards were told that it is over. Not left to the watchdog: the new
-                        // hold of this very thread would be refused by the old one.
-                        self.lose(&candidate.hold, LostReason::Expired);
-                        let _ = self.send_release(&candidate.hold, 0);
+                        self.bury(&candidate.hold);
                         continue;
                     };
                     if candidate.count == 1 {
@@ -187,11 +187,7 @@ impl Core {
                     } else {
                         self.expect(deadline);
                     }
-                    return Ok(Attempt::Held(Grip::new(
-                        Arc::clone(self),
-                        candidate.hold,
-                        share,
-                    )));
+                    return Ok(Attempt::Held(self.grip(subject, (candidate.hold, share))));
                 }
                 (Acquired::Refused(ttl), _) => return Ok(Attempt::Refused(ttl)),
                 // The old guards are told, and this acquisition begins a hold of its own.
@@ -204,14 +200,15 @@ impl Core {
 /// Leaves the line on every way out, a panic included.
 struct Line<'a> {
     core: &'a Arc<Core>,
+    subject: &'a Subject,
     place: &'a super::contest::Place<'a>,
 }
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        if let Some((hold, share)) = self.place.leave() {
+        if let Some(granted) = self.place.leave() {
             // Handed over in the very moment in which it gave up: on to the next.
-            drop(Grip::new(Arc::clone(self.core), hold, share));
+            drop(self.core.grip(self.subject, granted));
         }
     }
 }
@@ -276,7 +273,7 @@ impl Shared {
                     hold,
                 };
             }
-            self.lose(&hold, LostReason::Expired);
+            self.bury(&hold);
         }
         Candidate {
             hold: Arc::new(Hold::new(Arc::clone(subject), self.new_holder(), thread)),
@@ -320,9 +317,22 @@ impl Shared {
                     self.watchdog
                         .adopt(Orphan::new(hold, count - 1, failure.fences));
                 }
-                Err(failure.error.about(&subject.key))
+                let error = failure.error.about(&subject.key);
+                Err(match count {
+                    1 => error,
+                    _ => self.note_wrong_type(hold, error),
+                })
             }
         }
+    }
+
+    /// Ends a hold whose time is over by our clock but perhaps not by Redis'.
+    ///
+    /// Not left to the watchdog: its own thread is about to begin a new hold, which the old one
+    /// would refuse.
+    fn bury(&self, hold: &Arc<Hold>) {
+        self.lose(hold, LostReason::Expired);
+        let _ = self.send_release(hold, 0);
     }
 }
 

@@ -19,14 +19,15 @@ impl Shared {
     }
 
     pub(crate) fn is_held_by_current_thread(&self, subject: &Subject) -> Result<bool> {
-        Ok(self.hold_count(subject)? > 0)
+        match self.hold_of_current_thread(subject)? {
+            None => Ok(false),
+            Some(hold) => self.ask(subject, subject.kind.is_held(subject, &hold.holder)),
+        }
     }
 
     /// What Redis says of the hold that this thread has; without one there is nothing to ask.
     pub(crate) fn hold_count(&self, subject: &Subject) -> Result<u64> {
-        self.check_open()?;
-        let hold = self.registry.find(&subject.key, thread::current());
-        match hold.filter(|hold| hold.is_held()) {
+        match self.hold_of_current_thread(subject)? {
             None => Ok(0),
             Some(hold) => self.ask(subject, subject.kind.hold_count(subject, &hold.holder)),
         }
@@ -57,18 +58,49 @@ impl Shared {
         }
     }
 
+    fn hold_of_current_thread(&self, subject: &Subject) -> Result<Option<Arc<Hold>>> {
+        self.check_open()?;
+        let hold = self.registry.find(&subject.key, thread::current());
+        Ok(hold.filter(|hold| hold.is_held()))
+    }
+
     /// Asks Redis whether the hold is still there; closes it if not.
     pub(super) fn verify(&self, hold: &Arc<Hold>) -> Result<()> {
+        self.check_live(hold)?;
         let subject = &hold.subject;
-        if self.ask(subject, subject.kind.hold_count(subject, &hold.holder))? > 0 {
-            return Ok(());
+        match self.ask(subject, subject.kind.is_held(subject, &hold.holder)) {
+            // The answer may have come too late.
+            Ok(true) => self.check_live(hold),
+            Ok(false) => {
+                self.lose(hold, LostReason::Gone);
+                self.check_live(hold)
+            }
+            Err(error) => Err(self.note_wrong_type(hold, error)),
         }
-        self.lose(hold, LostReason::Gone);
-        Err(release::not_held().about(&subject.key))
+    }
+
+    /// Says how a hold was lost, if it was. No I/O.
+    pub(super) fn check_live(&self, hold: &Hold) -> Result<()> {
+        let error = match hold.lost() {
+            None => return Ok(()),
+            Some(LostReason::Gone) => release::not_held(),
+            Some(LostReason::Closed) => Error::closed(),
+            Some(LostReason::Expired) => release::too_late(),
+        };
+        Err(error.about(&hold.subject.key))
+    }
+
+    /// Something else stands at the key: what was there before is gone.
+    pub(super) fn note_wrong_type(&self, hold: &Arc<Hold>, error: Error) -> Error {
+        if error.kind() == ErrorKind::WrongType {
+            self.lose(hold, LostReason::Gone);
+        }
+        error
     }
 
     /// Raises the TTL to at least this lease.
     pub(super) fn extend(&self, hold: &Arc<Hold>, lease: Duration) -> Result<()> {
+        self.check_live(hold)?;
         let subject = &hold.subject;
         check_lease(lease).map_err(|error| error.about(&subject.key))?;
         let lease = lease.max(Duration::from_millis(1));
@@ -82,11 +114,11 @@ impl Shared {
             Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
             Some(Renewed::Done) => {
                 self.lose(hold, LostReason::Expired);
-                Err(release::too_late().about(&subject.key))
+                self.check_live(hold)
             }
             Some(Renewed::Gone) => {
                 self.lose(hold, LostReason::Gone);
-                Err(release::not_held().about(&subject.key))
+                self.check_live(hold)
             }
             Some(Renewed::Failed(text)) => {
                 let error = Error::new(ErrorKind::Protocol, format!("not extended: {text}"));

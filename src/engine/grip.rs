@@ -9,7 +9,6 @@ use std::{
 use super::{
     Core,
     hold::{Fate, Hold},
-    release,
 };
 use crate::{
     error::Result,
@@ -22,6 +21,8 @@ pub(crate) struct Grip {
     hold: Arc<Hold>,
     share: u64,
     fate: Fate,
+    /// By which the caller knows the lock: other names may stand for the same key.
+    name: Arc<str>,
     released: bool,
 }
 
@@ -34,18 +35,24 @@ pub(crate) struct Fated {
 }
 
 impl Grip {
-    pub(crate) fn new(core: Arc<Core>, hold: Arc<Hold>, (share, fate): (u64, Fate)) -> Self {
+    pub(super) fn new(
+        core: Arc<Core>,
+        name: &Arc<str>,
+        hold: Arc<Hold>,
+        (share, fate): (u64, Fate),
+    ) -> Self {
         Self {
             core,
             hold,
             share,
             fate,
+            name: Arc::clone(name),
             released: false,
         }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.hold.subject.name
+        &self.name
     }
 
     pub(crate) fn holder(&self) -> &str {
@@ -64,12 +71,12 @@ impl Grip {
     }
 
     pub(crate) fn verify(&self) -> Result<()> {
-        self.check_time()?;
+        self.core.check_open()?;
         self.core.verify(&self.hold)
     }
 
     pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
-        self.check_time()?;
+        self.core.check_open()?;
         self.core.extend(&self.hold, lease)
     }
 
@@ -85,14 +92,6 @@ impl Grip {
         self.released = true;
         self.core.release(&self.hold, self.share)
     }
-
-    fn check_time(&self) -> Result<()> {
-        self.core.check_open()?;
-        if self.hold.is_held() {
-            return Ok(());
-        }
-        Err(release::too_late().about(&self.hold.subject.key))
-    }
 }
 
 impl Drop for Grip {
@@ -103,7 +102,7 @@ impl Drop for Grip {
         if let Err(error) = self.core.release(&self.hold, self.share) {
             log::warn!("a guard was dropped and not released: {error}");
             self.core.raise(|| Event::ReleaseFailed {
-                name: Arc::clone(&self.hold.subject.name),
+                name: Arc::clone(&self.name),
                 error,
             });
         }

@@ -199,7 +199,10 @@ impl Hold {
         let mut state = self.state.lock();
         if let Some(place) = state.shares.iter().position(|share| share.number == number) {
             let share = state.shares.swap_remove(place);
-            let _ = share.fate.set(Ended::Released);
+            let _ = share.fate.set(match state.is_over() {
+                true => Ended::Lost(state.reason(LostReason::Expired)),
+                false => Ended::Released,
+            });
             self.changed.notify_all();
         }
     }
@@ -210,12 +213,19 @@ impl Hold {
         if state.lost.is_some() {
             return false;
         }
+        let reason = state.reason(reason);
         state.lost = Some(reason);
         for share in &state.shares {
             let _ = share.fate.set(Ended::Lost(reason));
         }
         self.changed.notify_all();
         true
+    }
+
+    /// How it was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        let state = self.state.lock();
+        state.is_over().then(|| state.reason(LostReason::Expired))
     }
 
     /// How an acquisition ended, if it did.
@@ -253,6 +263,16 @@ impl State {
         match self.lost {
             Some(_) => Duration::ZERO,
             None => self.deadline.saturating_duration_since(Instant::now()),
+        }
+    }
+
+    /// Why it is lost, if `reason` is what is said now: the first reason stays, and the clock may
+    /// have been first without anybody noticing.
+    fn reason(&self, reason: LostReason) -> LostReason {
+        match self.lost {
+            Some(first) => first,
+            None if self.is_over() => LostReason::Expired,
+            None => reason,
         }
     }
 
@@ -325,6 +345,18 @@ mod tests {
         assert!(!hold.lose(LostReason::Closed));
         assert_eq!(hold.fate(&first_fate), Some(Ended::Released));
         assert_eq!(hold.fate(&second_fate), Some(Ended::Lost(LostReason::Gone)));
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let hold = hold();
+        let (number, fate) = hold.grant(Keep::Leased, after(5)).expect("new");
+        assert_eq!(hold.wait(&fate, None), Ended::Lost(LostReason::Expired));
+        hold.begin_release(number);
+        hold.end_share(number);
+        assert_eq!(hold.fate(&fate), Some(Ended::Lost(LostReason::Expired)));
+        hold.lose(LostReason::Closed);
+        assert_eq!(hold.lost(), Some(LostReason::Expired));
     }
 
     #[test]

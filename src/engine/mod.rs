@@ -143,7 +143,8 @@ impl Shared {
     }
 
     pub(crate) fn held(&self) -> usize {
-        self.registry.len()
+        let holds = self.registry.all();
+        holds.iter().filter(|hold| hold.is_held()).count()
     }
 
     pub(crate) fn renewed(&self) -> usize {
@@ -218,6 +219,7 @@ impl Shared {
         if !first {
             return;
         }
+        let reason = hold.lost().unwrap_or(reason);
         log::warn!(
             "lock {:?}: hold {} lost: {reason:?}",
             hold.subject.name,

@@ -58,10 +58,6 @@ impl Registry {
         self.holds.lock().values().flatten().cloned().collect()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.holds.lock().values().map(Vec::len).sum()
-    }
-
     /// When the next hold ends by its clock.
     pub(crate) fn earliest_deadline(&self) -> Option<Instant> {
         let holds = self.holds.lock();

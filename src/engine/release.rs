@@ -147,7 +147,7 @@ impl Shared {
                 self.read_release(hold, left, released, repeated)
             }
             Err(failure) if left == 0 => self.abandon(hold, failure),
-            Err(failure) => Err(failure.error),
+            Err(failure) => Err(self.note_wrong_type(hold, failure.error)),
         }
     }
 
@@ -164,7 +164,7 @@ impl Shared {
             // An earlier copy of this very release may have done it, if there still was something.
             Released::Gone if repeated && left == 0 && Instant::now() < hold.deadline() => Ok(0),
             Released::Gone => {
-                self.lose(hold, gone(hold));
+                self.lose(hold, LostReason::Gone);
                 Err(not_held())
             }
         }
@@ -172,21 +172,10 @@ impl Shared {
 
     /// The full release failed: the watchdog goes on trying where that may help.
     fn abandon<T>(&self, hold: &Arc<Hold>, failure: Failure) -> Result<T> {
-        if failure.error.kind() == ErrorKind::WrongType {
-            // Something else stands at the key: what was there before is gone.
-            self.lose(hold, gone(hold));
-        } else if failure.error.is_retryable() {
+        if failure.error.is_retryable() {
             self.watchdog.adopt(Orphan::new(hold, 0, failure.fences));
         }
-        Err(failure.error)
-    }
-}
-
-fn gone(hold: &Hold) -> LostReason {
-    if hold.is_held() {
-        LostReason::Gone
-    } else {
-        LostReason::Expired
+        Err(self.note_wrong_type(hold, failure.error))
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) trait Kind: fmt::Debug + Send + Sync {
 
     fn is_locked(&self, subject: &Subject) -> Ask<bool>;
 
+    fn is_held(&self, subject: &Subject, holder: &Arc<str>) -> Ask<bool>;
+
     fn hold_count(&self, subject: &Subject, holder: &Arc<str>) -> Ask<u64>;
 
     /// In milliseconds, as `PTTL` counts: -2 for no key, -1 for no expiry.

@@ -132,6 +132,13 @@ impl Kind for Reentrant {
         }
     }
 
+    fn is_held(&self, subject: &Subject, holder: &Arc<str>) -> Ask<bool> {
+        Ask {
+            request: command("HEXISTS", subject, vec![Argument::Text(Arc::clone(holder))]),
+            decode: |reply| Ok(reply.int()? > 0),
+        }
+    }
+
     fn hold_count(&self, subject: &Subject, holder: &Arc<str>) -> Ask<u64> {
         Ask {
             request: command("HGET", subject, vec![Argument::Text(Arc::clone(holder))]),

@@ -149,6 +149,7 @@ impl Endpoint {
                     }
                 }
                 (_, Ok(_)) => {}
+                (Step::Authenticate, Err(cause)) => return Err(self.unauthenticated(&cause)),
                 (Step::Select, Err(cause)) if cause.code() == Some("ERR") => {
                     let text = cause.detail().unwrap_or_default().to_owned();
                     return Err(Error::caused_by(
@@ -222,6 +223,21 @@ impl Endpoint {
             steps.push(step);
         }
         Ok((bytes, steps))
+    }
+
+    /// A server that does not know the command repeats its arguments, the password among them:
+    /// neither its words nor the cause may go on.
+    fn unauthenticated(&self, cause: &redis::RedisError) -> Error {
+        let code = cause.code().unwrap_or("an error").to_owned();
+        let kind = match failure::error(&self.server, cause.clone()).kind() {
+            // No such command, or not in this form: the server cannot do what the URL asks for.
+            ErrorKind::Protocol => ErrorKind::Unsupported,
+            kind => kind,
+        };
+        Error::new(
+            kind,
+            format!("{} refuses the user or the password ({code})", self.server),
+        )
     }
 
     /// The error for a server that did not say a word.

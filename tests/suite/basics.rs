@@ -1,18 +1,97 @@
-//! The reentrant lock as one client sees it.
+//! The reentrant lock as one client sees it, and as several do.
 
-use crate::support::Ground;
-use lockson::Client;
+mod bad_input;
+mod calls;
+mod guards;
+mod loss;
+mod options;
+mod questions;
+mod releases;
 
-#[test]
-fn try_lock_and_unlock() {
-    let ground = Ground::new();
-    let server = ground.server();
-    let client = Client::connect(&server.url()).expect("connect");
+use std::{thread, time::Duration};
+
+use lockson::{Client, ClientBuilder, LockGuard, OwnedLockGuard, ReentrantLock, Ttl};
+
+use crate::support::{Ground, eventually};
+
+/// A client on the test's plain server, whose threads must be gone when the test ends.
+pub(crate) fn connect(ground: &Ground) -> Client {
+    connect_with(ground, |plain| plain)
+}
+
+pub(crate) fn connect_with(
+    ground: &Ground,
+    settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Client {
+    connect_to(ground, &ground.server().url(), settings)
+}
+
+pub(crate) fn connect_to(
+    ground: &Ground,
+    url: &str,
+    settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Client {
+    let client = settings(Client::builder())
+        .connect(url)
+        .expect("the server is there");
     ground.watch_tag(&client.id()[..5]);
-    let lock = client.reentrant_lock(ground.name("L"));
-    let guard = lock.try_lock().expect("ask").expect("free");
-    assert!(guard.is_held());
-    assert!(lock.is_locked().expect("ask"));
-    guard.unlock().expect("unlock");
-    assert!(!lock.is_locked().expect("ask"));
+    client
+}
+
+fn taken(lock: &ReentrantLock) -> LockGuard {
+    lock.try_lock().expect("answered").expect("free")
+}
+
+fn leased(lock: &ReentrantLock, lease: Duration) -> LockGuard {
+    let taken = lock.try_lock_with_lease(lease);
+    taken.expect("answered").expect("free")
+}
+
+fn owned(lock: &ReentrantLock) -> OwnedLockGuard {
+    lock.try_lock_owned().expect("answered").expect("free")
+}
+
+fn is_refused(lock: &ReentrantLock) -> bool {
+    lock.try_lock().expect("answered").is_none()
+}
+
+fn other_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(body).join().expect("the thread ends well"))
+}
+
+/// The TTL in Redis, in whole seconds, rounded up: what a test may assert without a race.
+#[track_caller]
+fn seconds_left(lock: &ReentrantLock) -> u64 {
+    match lock.remaining_ttl().expect("answered") {
+        Ttl::Left(left) => left.as_millis().div_ceil(1000).try_into().expect("small"),
+        other => panic!("the lock has {other:?}"),
+    }
+}
+
+fn number(holder: &str) -> u64 {
+    let (_, number) = holder.rsplit_once(':').expect("a holder is uuid:number");
+    number.parse().expect("a holder is uuid:number")
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// For facts that are due at once, on a machine that is busy with other things.
+const SOON: Duration = secs(10);
+
+/// Waits until a hold that lasts so long lasts longer: it was renewed.
+#[track_caller]
+fn eventually_longer(guard: &LockGuard, than: Duration) {
+    let mut least = than;
+    eventually(SOON, "the hold is renewed", || {
+        let now = guard.remaining();
+        let renewed = now > least;
+        least = now;
+        renewed
+    });
 }

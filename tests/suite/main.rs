@@ -14,5 +14,7 @@ mod interop;
 mod lifetime;
 mod loss;
 mod model;
+
 mod scenarios;
+mod told_once;
 mod watchdog;

@@ -1,1 +1,127 @@
 //! Beside real Redisson: one table of kinds, scenarios and who sits where.
+//!
+//! Java needs a minute to be installed and a moment to start, so the table is played only with
+//! `LOCKSON_INTEROP=1`. The tests of the Rust peer alone are always run.
+
+mod peer;
+pub(crate) mod processes;
+mod scenarios;
+mod seats;
+
+use std::{
+    env,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use self::{
+    processes::{java_peer, rust_peer},
+    seats::{Pair, Seat, Side},
+};
+use crate::support::{Ground, Peer};
+
+/// A kind of lock and what its users agree on.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Its TYPE for the peers.
+    word: &'static str,
+    /// What a full release is told on, before the colon and the name.
+    channel: &'static str,
+}
+
+/// Makes a test of each kind and scenario, so that `interop::kind::scenario` says what failed.
+macro_rules! table {
+    (kinds { $($kind:ident: $channel:literal,)+ } scenarios $scenarios:tt) => {$(
+        mod $kind {
+            table! {
+                @tests super::Kind { word: stringify!($kind), channel: $channel }; $scenarios
+            }
+        }
+    )+};
+    (@tests $kind:expr; { $($scenario:ident,)+ }) => {$(
+        #[test]
+        fn $scenario() {
+            super::play(stringify!($scenario), $kind, super::scenarios::$scenario);
+        }
+    )+};
+}
+
+table! {
+    kinds {
+        lock: "redisson_lock__channel",
+    }
+    scenarios {
+        exclusion,
+        reentry,
+        time_to_live,
+        force_unlock,
+        foreign_unlock,
+        end_of_lease,
+        names_and_channels,
+    }
+}
+
+/// Java beside Java proves the scenario itself.
+const DIRECTIONS: [(Side, Side); 4] = [
+    (Side::Java, Side::Java),
+    (Side::Rust, Side::Rust),
+    (Side::Rust, Side::Java),
+    (Side::Java, Side::Rust),
+];
+
+/// Plays a scenario in all directions, also after one has failed: which of them fail tells whose
+/// fault it is.
+fn play(scenario: &str, kind: Kind, act: fn(&Pair<'_>)) {
+    if env::var("LOCKSON_INTEROP").as_deref() != Ok("1") {
+        eprintln!("not played: LOCKSON_INTEROP=1 cargo test --test suite interop (JDK 17, Maven)");
+        return;
+    }
+    let ground = Ground::new();
+    let server = ground.server();
+    let (rust, java) = (rust_peer(), java_peer());
+    // One process for each side, as a second Java takes long to start; two clients in each, as
+    // the clients are what excludes each other.
+    seat_clients(&[&rust, &java], &server.url());
+    let seat = |side, client| {
+        let peer = match side {
+            Side::Java => &java,
+            Side::Rust => &rust,
+        };
+        Seat::new(peer, side, client, kind.word)
+    };
+    let mut failed = Vec::new();
+    for (first, second) in DIRECTIONS {
+        let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
+        eprintln!("{title}");
+        let pair = Pair {
+            first: seat(first, "A"),
+            second: seat(second, "B"),
+            kind,
+            ground: &ground,
+        };
+        if catch_unwind(AssertUnwindSafe(|| act(&pair))).is_err() {
+            failed.push(title);
+        }
+    }
+    assert!(failed.is_empty(), "failed:\n  {}", failed.join("\n  "));
+}
+
+/// Also lets every client connect, so that a scenario's times are not those of a start.
+fn seat_clients(peers: &[&Peer], url: &str) {
+    let requests = ["A", "B"].iter().flat_map(|client| {
+        [
+            format!(
+                "client {client} single {url} {}",
+                seats::WATCHDOG.as_millis()
+            ),
+            format!("{client} t1 isLocked lock warm-up"),
+        ]
+    });
+    for request in requests {
+        let pending: Vec<_> = peers.iter().map(|peer| peer.send(&request)).collect();
+        for answer in pending {
+            answer
+                .wait(seats::BOUND)
+                .unwrap_or_else(|refusal| panic!("{request}: {refusal}"));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How the two peers are found, built and started.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::SystemTime,
+};
+
+use crate::support::Peer;
+
+/// The program of `examples/peer.rs`.
+#[track_caller]
+pub(crate) fn rust_peer() -> Peer {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    Peer::start(Command::new(PROGRAM.get_or_init(rust_program)))
+}
+
+/// Real Redisson. Fails with the reason when it cannot be built.
+#[track_caller]
+pub(super) fn java_peer() -> Peer {
+    static CLASS_PATH: OnceLock<String> = OnceLock::new();
+    let mut java = Command::new("java");
+    // It lives for seconds: better to start soon and stay small than to run fast.
+    java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
+        .args(["-cp", CLASS_PATH.get_or_init(class_path)])
+        .arg("lockson.interop.Peer");
+    Peer::start(java)
+}
+
+fn class_path() -> String {
+    let build = Path::new(ROOT).join("tests/interop/build");
+    let output = Command::new(&build)
+        .output()
+        .unwrap_or_else(|error| panic!("{} can be run: {error}", build.display()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "no Java peer\n{said}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A plain `cargo test` has built the program. `cargo test --test suite` has not, and what an
+/// earlier build left there would make the tests speak of an older crate.
+fn rust_program() -> PathBuf {
+    let this = env::current_exe().expect("a test knows its program");
+    let profile = this
+        .parent()
+        .and_then(Path::parent)
+        .expect("test programs lie in `deps`, two levels below the target directory");
+    let program = profile.join("examples/peer");
+    let source = Path::new(ROOT).join("examples/peer.rs");
+    let built = modified(&program);
+    if built.is_none() || built < modified(&this) || built < modified(&source) {
+        build_in(profile);
+    }
+    program
+}
+
+fn build_in(profile: &Path) {
+    let (Some(target), Some(name)) = (profile.parent(), profile.file_name()) else {
+        panic!("{} is no profile's directory", profile.display());
+    };
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(ROOT)
+        .args(["build", "--quiet", "--example", "peer", "--target-dir"])
+        .arg(target);
+    match name.to_str() {
+        Some("debug") => &mut cargo,
+        _ => cargo.arg("--profile").arg(name),
+    };
+    if cfg!(feature = "tls") {
+        cargo.args(["--features", "tls"]);
+    }
+    // Set by Cargo for this test; a build script that looks at them would run again, and all that
+    // depends on it would be built anew.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&*name);
+        }
+    }
+    let output = cargo.output().expect("Cargo can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "no Rust peer\n{said}");
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
