@@ -85,10 +85,16 @@ impl Transport {
     ) -> Result<Answer, Failure> {
         let mut doubt = Doubt::default();
         let mut attempt = 1;
+        let mut reason = None;
         loop {
             let error = match self.attempt(lane, request, budget.deadline, &mut doubt) {
                 Ok(answer) => return Ok(answer),
-                Err(error) => error,
+                Err(Setback::Connected(error)) => error,
+                // That there was no time for a second connection is no reason; the first was.
+                Err(Setback::NoConnection(error)) => match reason {
+                    Some(reason) if error.kind() == ErrorKind::Timeout => reason,
+                    _ => error,
+                },
             };
             let transient = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
             if !transient || attempt >= budget.attempts || Instant::now() >= budget.deadline {
@@ -98,6 +104,7 @@ impl Transport {
             if error.kind() == ErrorKind::Connection && !doubt.last_broken {
                 thread::sleep(PAUSE.min(budget.deadline.saturating_duration_since(Instant::now())));
             }
+            reason = Some(error);
         }
     }
 
@@ -151,9 +158,12 @@ impl Transport {
         request: &Request,
         deadline: Instant,
         doubt: &mut Doubt,
-    ) -> Result<Answer> {
+    ) -> Result<Answer, Setback> {
         doubt.last_broken = false;
-        let mut connection = self.pool.lend(lane, deadline)?;
+        let mut connection = self
+            .pool
+            .lend(lane, deadline)
+            .map_err(Setback::NoConnection)?;
         let sent = Instant::now();
         let timeout = self
             .response_timeout
@@ -170,11 +180,11 @@ impl Transport {
                     repeated: doubt.any,
                 })
             }
-            Err(Trouble::Refused(error)) => Err(error),
+            Err(Trouble::Refused(error)) => Err(Setback::Connected(error)),
             Err(Trouble::Broken(error)) => {
                 self.pool.distrust(&mut connection, &error);
                 doubt.add(connection.take());
-                Err(error)
+                Err(Setback::Connected(error))
             }
         }
     }
@@ -187,6 +197,12 @@ pub(crate) fn wake(private: Arc<str>) -> Request {
         keys: vec![private],
         arguments: vec![Argument::Text("1".into())],
     }
+}
+
+/// Why an attempt failed: before or after there was a connection.
+enum Setback {
+    NoConnection(Error),
+    Connected(Error),
 }
 
 /// The copies of a request of which nobody knows whether they ran.

@@ -17,6 +17,9 @@ use crate::{
     protocol::{Call, Reply, Request},
 };
 
+/// Zero would mean no timeout at all.
+const LEAST: Duration = Duration::from_millis(1);
+
 pub(crate) struct Connection {
     redis: redis::Connection,
     server: Arc<str>,
@@ -63,7 +66,7 @@ impl Connection {
             redis,
             server,
             fence: None,
-            timeout,
+            timeout: timeout.max(LEAST),
             last_used: Instant::now(),
             broken: false,
             buffer: Vec::with_capacity(512),
@@ -79,12 +82,9 @@ impl Connection {
         fences: &[Fence],
         timeout: Duration,
     ) -> Result<Replied, Trouble> {
-        // Zero would mean no timeout at all, and setting the same one again a system call.
-        let timeout = timeout.max(Duration::from_millis(1));
-        if timeout != self.timeout {
-            self.timeout = timeout;
-            self.apply_timeout()?;
-        }
+        let started = Instant::now();
+        let left = || timeout.saturating_sub(started.elapsed());
+        self.limit(timeout)?;
         self.buffer.clear();
         let mut kills = 0;
         for fence in fences {
@@ -104,11 +104,13 @@ impl Connection {
                 Ok(other) => unfenced = Some(self.nonsense(&other)),
                 Err(cause) => unfenced = Some(failure::error(&self.server, cause)),
             }
+            self.limit(left())?;
         }
         let mut answer = self.receive()?;
         if matches!(&answer, Err(cause) if failure::is_unknown_script(cause)) {
             self.buffer.clear();
             wire::pack(&mut self.buffer, request, Form::Text);
+            self.limit(left())?;
             self.send()?;
             answer = self.receive()?;
         }
@@ -173,11 +175,6 @@ impl Connection {
         sent.map_err(|cause| self.broken(cause))
     }
 
-    pub(super) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Error> {
-        self.timeout = timeout;
-        self.apply_timeout().map_err(Trouble::into_error)
-    }
-
     /// Whatever the server says next.
     pub(super) fn next_value(&mut self) -> Result<Value, Trouble> {
         let value = self.redis.recv_response();
@@ -206,6 +203,17 @@ impl Connection {
     fn send(&mut self) -> Result<(), Trouble> {
         let sent = self.redis.send_packed_command(&self.buffer);
         sent.map_err(|cause| self.broken(cause))
+    }
+
+    /// Sets how long each further reply may take.
+    pub(super) fn limit(&mut self, timeout: Duration) -> Result<(), Trouble> {
+        let timeout = timeout.max(LEAST);
+        // Setting the same one again would be a system call for nothing.
+        if timeout != self.timeout {
+            self.timeout = timeout;
+            self.apply_timeout()?;
+        }
+        Ok(())
     }
 
     fn apply_timeout(&self) -> Result<(), Trouble> {

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, Value};
+use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, Value};
 
 use super::{
     connection::{Connection, Fence, Trouble},
-    failure, wire,
+    dial, failure, wire,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -66,7 +67,7 @@ impl Endpoint {
         Ok(Self {
             server: addr.to_string().into(),
             tls: matches!(addr, ConnectionAddr::TcpTls { .. }),
-            dial: dial(plain, &settings)?,
+            dial: dial::dial(plain, &settings)?,
             greeting,
             client_name,
             settings,
@@ -116,23 +117,23 @@ impl Endpoint {
                 ),
                 error => error,
             })?;
-        let left = limit.saturating_sub(started.elapsed());
-        let mut connection = Connection::new(
-            redis,
-            Arc::clone(&self.server),
-            left.max(Duration::from_millis(1)),
-        )?;
-        let role = self.greet(&mut connection)?;
+        let left = || limit.saturating_sub(started.elapsed());
+        let mut connection = Connection::new(redis, Arc::clone(&self.server), left())?;
+        let role = self.greet(&mut connection, left)?;
         Ok((connection, role))
     }
 
-    fn greet(&self, connection: &mut Connection) -> Result<Role> {
+    fn greet(&self, connection: &mut Connection, left: impl Fn() -> Duration) -> Result<Role> {
         let (bytes, steps) = self.greeting()?;
         let mut role = Role::Primary;
         if let Err(trouble) = connection.send_packed(&bytes) {
             return Err(self.unheard(trouble));
         }
         for (number, step) in steps.into_iter().enumerate() {
+            // Each reply may be late, but all of them together only so much.
+            if number > 0 {
+                connection.limit(left()).map_err(Trouble::into_error)?;
+            }
             let answer = match connection.receive() {
                 Ok(answer) => answer,
                 Err(trouble) if number == 0 => return Err(self.unheard(trouble)),
@@ -182,12 +183,18 @@ impl Endpoint {
         let mut bytes = Vec::with_capacity(256);
         let mut steps = Vec::with_capacity(5);
         let provided = match &self.settings.password_provider {
-            Some(provider) => Some(provider().map_err(|cause| {
-                Error::new(
-                    ErrorKind::NoPermission,
-                    format!("the password provider failed: {cause}"),
-                )
-            })?),
+            // Its panic would end the thread that asks: the pool's, or the watchdog.
+            Some(provider) => match catch_unwind(AssertUnwindSafe(|| provider())) {
+                Ok(Ok(password)) => Some(password),
+                failed => {
+                    let why = match failed {
+                        Ok(Err(cause)) => format!("failed: {cause}"),
+                        _ => "panicked".to_owned(),
+                    };
+                    let message = format!("the password provider {why}");
+                    return Err(Error::new(ErrorKind::NoPermission, message));
+                }
+            },
             None => None,
         };
         let password = provided.as_deref().or_else(|| self.greeting.password());
@@ -280,54 +287,6 @@ impl fmt::Debug for Endpoint {
 enum Role {
     Primary,
     Replica,
-}
-
-#[cfg(not(feature = "tls"))]
-fn dial(info: ConnectionInfo, settings: &Settings) -> Result<redis::Client> {
-    if settings.tls_roots.is_some() || settings.tls_identity.is_some() {
-        return Err(Error::config(
-            "certificates are set, but TLS needs the crate's feature `tls`",
-        ));
-    }
-    redis::Client::open(info).map_err(unusable)
-}
-
-#[cfg(feature = "tls")]
-fn dial(info: ConnectionInfo, settings: &Settings) -> Result<redis::Client> {
-    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-        if settings.tls_roots.is_some() || settings.tls_identity.is_some() {
-            return Err(Error::config(
-                "certificates are set, but the URL does not begin with rediss://",
-            ));
-        }
-        return redis::Client::open(info).map_err(unusable);
-    }
-    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
-        return Err(Error::config(
-            "a URL with #insecure is refused: give the root certificate instead",
-        ));
-    }
-    // The client library builds its TLS settings from the process's default provider and panics
-    // where there is none, or where several were compiled in and none chosen.
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
-    let certificates = redis::TlsCertificates {
-        client_tls: settings
-            .tls_identity
-            .clone()
-            .map(|identity| redis::ClientTlsConfig {
-                client_cert: identity.certificate,
-                client_key: identity.key,
-            }),
-        root_cert: settings.tls_roots.clone(),
-    };
-    redis::Client::build_with_tls(info, certificates)
-        .map_err(|cause| Error::config(format!("the certificates cannot be used: {cause}")))
-}
-
-fn unusable(cause: redis::RedisError) -> Error {
-    Error::config(format!("the URL cannot be used: {}", cause.category()))
 }
 
 /// `id=7 addr=127.0.0.1:40112 …`; the address is copied as it stands, each server writes it in

@@ -61,6 +61,13 @@ impl Gate {
         self.size + RESERVE
     }
 
+    /// A place, if there is one right now.
+    pub(super) fn try_enter(&self, lane: Lane) -> Option<Permit<'_>> {
+        let mut state = self.state.lock();
+        let admitted = state.queue(lane).is_empty() && state.admit(lane, self.size);
+        admitted.then(|| Permit { gate: self, lane })
+    }
+
     /// Waits for a place until the deadline; `None` when there was none in time.
     pub(super) fn enter(&self, lane: Lane, deadline: Instant) -> Option<Permit<'_>> {
         let permit = Permit { gate: self, lane };

@@ -2,6 +2,7 @@
 
 mod call;
 mod connection;
+mod dial;
 mod endpoint;
 mod failure;
 mod gate;

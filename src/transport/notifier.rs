@@ -13,7 +13,11 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use redis::Value;
 
-use super::{connection::Connection, endpoint::Endpoint, failure, wire};
+use super::{
+    connection::{Connection, Trouble},
+    endpoint::Endpoint,
+    failure, wire,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often somebody has to publish on the private channel of a notifier that listens.
@@ -176,7 +180,7 @@ impl Notifier {
     /// One connection, from its opening to its end: `Ok` when nobody needs it any more.
     fn serve(&self, failed: &mut bool, pause: &mut Duration, tell: &dyn Fn(Notice)) -> Result<()> {
         let mut connection = self.endpoint.open(SILENCE)?;
-        connection.set_timeout(SILENCE)?;
+        connection.limit(SILENCE).map_err(Trouble::into_error)?;
         let Some(private) = self.begin() else {
             return Ok(());
         };
@@ -290,11 +294,7 @@ impl Reader<'_> {
         self.send("SUBSCRIBE", &[private])?;
         self.subscribe_wanted()?;
         loop {
-            match self
-                .connection
-                .next_value()
-                .map_err(|trouble| trouble.into_error())?
-            {
+            match self.connection.next_value().map_err(Trouble::into_error)? {
                 Value::ServerError(error) => {
                     let channel = self.expected.pop_front();
                     let error = failure::error(self.notifier.endpoint.server(), error.into());
@@ -412,7 +412,7 @@ impl Reader<'_> {
         }
         self.connection
             .send_packed(&bytes)
-            .map_err(|trouble| trouble.into_error())
+            .map_err(Trouble::into_error)
     }
 }
 

@@ -150,10 +150,15 @@ impl Pool {
     /// Closes connections that nobody used for `idle`.
     pub(super) fn trim(&self, idle: Duration) {
         let mut unused = Vec::new();
-        while let Some(slot) = self.connections.try_get() {
-            unused.push(slot);
+        // With a place for each: who came meanwhile would wait inside the pool, for connections
+        // that are about to be closed.
+        while let Some(permit) = self.gate.try_enter(Lane::Release) {
+            let Some(slot) = self.connections.try_get() else {
+                break;
+            };
+            unused.push((slot, permit));
         }
-        for slot in &mut unused {
+        for (slot, _) in &mut unused {
             if let Slot::Live(connection, _) = &mut **slot
                 && connection.last_used().elapsed() >= idle
             {
@@ -161,8 +166,9 @@ impl Pool {
             }
         }
         // The pool lends the last one returned: the most recently used goes back last.
-        while let Some(slot) = unused.pop() {
+        while let Some((slot, permit)) = unused.pop() {
             drop(slot);
+            drop(permit);
         }
     }
 

@@ -1,1 +1,0 @@
-//! Ways to a server, and what is said when there is none.
