@@ -18,17 +18,18 @@
 //! as long as the process and keeps the guards of what it holds.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt::Display,
     io::{self, BufRead, Write},
     panic, process,
-    sync::mpsc,
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::Duration,
 };
 
 use lockson::{
-    AnyGuard, AnyLock, Client, ClientBuilder, Ended, Error, Inspection, ReentrantLock, Ttl,
+    AnyGuard, AnyLock, CancelToken, Client, ClientBuilder, Ended, Error, Inspection, ReentrantLock,
+    Ttl,
 };
 
 fn main() {
@@ -47,8 +48,18 @@ fn main() {
 #[derive(Default)]
 struct Peer {
     clients: HashMap<String, Client>,
-    threads: HashMap<String, mpsc::Sender<(String, Work)>>,
+    threads: HashMap<String, Worker>,
 }
+
+/// One thread: what it shall do, and how what it does now can be cancelled.
+struct Worker {
+    queue: mpsc::Sender<(String, Work)>,
+    unanswered: Unanswered,
+}
+
+/// The tokens of the calls that were not answered yet, the present one first; none for a call that
+/// cannot be cancelled.
+type Unanswered = Arc<Mutex<VecDeque<Option<CancelToken>>>>;
 
 /// What a thread is asked to do, with the guards that it has.
 type Work = Box<dyn FnOnce(&mut Guards) -> Outcome + Send>;
@@ -72,8 +83,8 @@ impl Peer {
             ["client", _, topology, _, _, ..] => {
                 Err(unsupported(format!("no topology {topology}")))
             }
-            // No call can be cancelled in this version of the crate.
-            ["cancel" | "interrupt", _thread] => {
+            ["cancel" | "interrupt", thread] => {
+                self.cancel(thread);
                 answer(id, null());
                 Ok(())
             }
@@ -84,10 +95,12 @@ impl Peer {
             [client, thread, "info"] => self.client(client).cloned().map(|client| {
                 // 0 stands where Java has the number of the thread: here each hold has its own.
                 let work = move |_: &mut Guards| value(format!("{} 0", client.id()));
-                self.on_thread(id, thread, Box::new(work));
+                self.on_thread(id, thread, None, Box::new(work));
             }),
-            [client, thread, op, words @ ..] => Call::parse(self, client, op, words)
-                .map(|call| self.on_thread(id, thread, Box::new(|guards| call.run(guards)))),
+            [client, thread, op, words @ ..] => Call::parse(self, client, op, words).map(|call| {
+                let token = call.cancel.clone();
+                self.on_thread(id, thread, token, Box::new(|guards| call.run(guards)));
+            }),
             _ => Err(usage("expected: ID CLIENT THREAD OP TYPE LOCK [ARG …]")),
         };
         if let Err(refusal) = done {
@@ -125,12 +138,27 @@ impl Peer {
         process::exit(0);
     }
 
-    fn on_thread(&mut self, id: &str, thread: &str, work: Work) {
-        self.threads
+    fn on_thread(&mut self, id: &str, thread: &str, token: Option<CancelToken>, work: Work) {
+        let worker = self
+            .threads
             .entry(thread.to_owned())
-            .or_insert_with(start_thread)
-            .send((id.to_owned(), work))
-            .expect("a thread lives as long as the process");
+            .or_insert_with(start_thread);
+        worker
+            .unanswered
+            .lock()
+            .expect("no panics")
+            .push_back(token);
+        let sent = worker.queue.send((id.to_owned(), work));
+        sent.expect("a thread lives as long as the process");
+    }
+
+    fn cancel(&self, thread: &str) {
+        let Some(worker) = self.threads.get(thread) else {
+            return;
+        };
+        if let Some(Some(token)) = worker.unanswered.lock().expect("no panics").front() {
+            token.cancel();
+        }
     }
 
     fn client(&self, name: &str) -> Outcome<&Client> {
@@ -140,15 +168,19 @@ impl Peer {
     }
 }
 
-fn start_thread() -> mpsc::Sender<(String, Work)> {
+fn start_thread() -> Worker {
     let (queue, inbox) = mpsc::channel::<(String, Work)>();
+    let unanswered = Unanswered::default();
+    let done = Arc::clone(&unanswered);
     thread::spawn(move || {
         let mut guards = Guards::new();
         for (id, work) in inbox {
-            answer(&id, work(&mut guards));
+            let outcome = work(&mut guards);
+            done.lock().expect("no panics").pop_front();
+            answer(&id, outcome);
         }
     });
-    queue
+    Worker { queue, unanswered }
 }
 
 fn settings(watchdog: &str, options: &[&str]) -> Outcome<ClientBuilder> {
@@ -188,6 +220,7 @@ struct Call {
     wait: Option<Duration>,
     /// None: the watchdog keeps it.
     lease: Option<Duration>,
+    cancel: Option<CancelToken>,
 }
 
 /// The operations, by the arguments that they take after TYPE and LOCK.
@@ -202,6 +235,9 @@ const OPS: [(&str, &str); 5] = [
     ("WAIT LEASE", "tryLockWL"),
     ("MAX_MS", "awaitLost"),
 ];
+
+/// As with Java's interrupts: a plain `lock` goes on waiting.
+const CANCELLABLE: [&str; 3] = ["lockInterruptibly", "tryLockW", "tryLockWL"];
 
 impl Call {
     fn parse(peer: &Peer, client: &str, op: &str, words: &[&str]) -> Outcome<Self> {
@@ -219,6 +255,7 @@ impl Call {
             place: [client, kind, name].map(str::to_owned),
             wait: (op == "tryLock").then_some(Duration::ZERO),
             lease: None,
+            cancel: CANCELLABLE.contains(&op).then(CancelToken::new),
         };
         if values.len() != arguments.split_whitespace().count() {
             return Err(form());
@@ -240,6 +277,9 @@ impl Call {
         }
         if let Some(lease) = self.lease {
             options = options.lease(lease);
+        }
+        if let Some(token) = &self.cancel {
+            options = options.cancel(token);
         }
         let held = guards.entry(self.place).or_default();
         let newest = || held.last().ok_or_else(not_held);
@@ -313,10 +353,11 @@ fn inspection(seen: &Inspection) -> String {
         .map(|holder| format!("{}×{}", holder.holder, holder.count))
         .collect();
     format!(
-        "mode={} ttl={} holders={} queue= waiters=0",
+        "mode={} ttl={} holders={} queue= waiters={}",
         seen.mode.as_deref().unwrap_or_default(),
         ttl(seen.ttl),
         holders.join(","),
+        seen.waiters,
     )
 }
 

@@ -128,7 +128,7 @@ impl Core {
                 let refused = matches!(said, Outcome::Refused(_));
                 place.contest.asked(place.number, said);
                 if refused {
-                    self.listen(subject, &place.contest);
+                    self.listen(subject, &place.contest, deadline);
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Core {
                     }
                     Ok(Attempt::Refused(ttl)) => {
                         place.contest.asked(place.number, Outcome::Refused(ttl));
-                        self.listen(subject, &place.contest);
+                        self.listen(subject, &place.contest, deadline);
                     }
                     Err(error) if is_passing(&error) => {
                         place.contest.asked(place.number, Outcome::Failed(error));
@@ -238,11 +238,14 @@ impl Shared {
         live.map(|hold| hold.deadline()).max()
     }
 
-    fn listen(&self, subject: &Subject, contest: &Arc<Contest>) {
+    fn listen(&self, subject: &Subject, contest: &Arc<Contest>, deadline: Option<Instant>) {
         if contest.should_listen() {
             let channel = subject.kind.channel(subject);
             let ear = Arc::new(Ear(Arc::downgrade(contest)));
-            contest.listen(self.transport.listen(&channel, ear));
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
+            contest.listen(self.transport.listen(&channel, ear, left));
         }
     }
 

@@ -114,9 +114,14 @@ impl Transport {
     }
 
     /// Listens to a channel as long as the subscription lives.
-    pub(crate) fn listen(&self, channel: &Arc<str>, listener: Arc<dyn Listener>) -> Subscription {
+    pub(crate) fn listen(
+        &self,
+        channel: &Arc<str>,
+        listener: Arc<dyn Listener>,
+        limit: Duration,
+    ) -> Subscription {
         let subscription = self.notifier.subscribe(channel, listener);
-        self.wake_notifier(self.response_timeout);
+        self.wake_notifier(limit.min(self.response_timeout));
         subscription
     }
 
