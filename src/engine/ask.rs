@@ -109,7 +109,10 @@ impl Shared {
             holder: &hold.holder,
             lease,
         }]);
-        let (renewed, sent) = self.ask_at(subject, ask).inspect_err(|_| hold.doubt())?;
+        let (renewed, sent) = self.ask_at(subject, ask).inspect_err(|_| {
+            hold.doubt();
+            self.watchdog.knock();
+        })?;
         match renewed.into_iter().next() {
             Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
             Some(Renewed::Done) => {

@@ -28,7 +28,8 @@ impl Shared {
         let subject = &hold.subject;
         let mut budget = self.short_budget();
         if !hold.is_held() {
-            budget.attempts = 1;
+            // The time of one attempt. That a connection was found dead is no reason not to ask.
+            budget.deadline = Instant::now() + self.settings.response_timeout;
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
         let answer = match self
@@ -48,7 +49,7 @@ impl Shared {
             Released::Done => Ok(()),
             Released::Unannounced => Err(unannounced()),
             // An earlier copy of this very release may have done it, if there still was something.
-            Released::Gone if repeated && left == 0 && Instant::now() < hold.deadline() => Ok(()),
+            Released::Gone if repeated && left == 0 && hold.is_held() => Ok(()),
             Released::Gone => {
                 self.lose(hold, LostReason::Gone);
                 Err(not_held())

@@ -35,6 +35,7 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
+    knocked: bool,
     orphans: Vec<Orphan>,
 }
 
@@ -69,6 +70,12 @@ impl Watchdog {
         self.changed.notify_one();
     }
 
+    /// Has it look again at when to wake up.
+    pub(super) fn knock(&self) {
+        self.state.lock().knocked = true;
+        self.changed.notify_one();
+    }
+
     pub(super) fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_one();
@@ -77,11 +84,12 @@ impl Watchdog {
     /// Sleeps until then or until somebody calls; `None` when it is over.
     fn sleep(&self, until: Instant) -> Option<Vec<Orphan>> {
         let mut state = self.state.lock();
-        while !state.stopped && state.orphans.is_empty() {
+        while !state.stopped && !state.knocked && state.orphans.is_empty() {
             if self.changed.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
+        state.knocked = false;
         (!state.stopped).then(|| std::mem::take(&mut state.orphans))
     }
 
@@ -105,6 +113,9 @@ pub(crate) fn run(shared: &Shared) {
             true => renewals.next,
             false => renewals.next.min(releases.next),
         };
+        // What Redis may keep for longer than we believe in it is released as soon as we do not.
+        let doubtful = shared.registry.earliest_doubtful_deadline();
+        let wake = doubtful.map_or(wake, |end| end.min(wake));
         let Some(adopted) = shared.watchdog.sleep(wake) else {
             return;
         };
