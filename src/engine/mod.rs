@@ -81,6 +81,10 @@ impl Core {
         Ok(core)
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Closes the client: guards are lost, threads end, nothing is released in Redis.
     pub(crate) fn shut_down(&self) {
         if self.shared.is_forked() {
@@ -189,6 +193,7 @@ impl Shared {
     fn lose(&self, hold: &Arc<Hold>, reason: LostReason) {
         let first = hold.lose(reason);
         self.registry.remove(hold);
+        self.settle(hold);
         if !first {
             return;
         }
@@ -203,9 +208,22 @@ impl Shared {
             holder: Arc::clone(&hold.holder),
             reason,
         });
-        if reason == LostReason::Expired && hold.is_doubtful() {
-            // Redis may have heard what we were not told: do not keep others out for it.
-            self.watchdog.adopt(watchdog::Orphan::whole(hold));
+    }
+
+    /// A request that raises the TTL of a hold went unanswered.
+    fn doubt(&self, hold: &Arc<Hold>) {
+        hold.doubt();
+        self.settle(hold);
+        // It wakes up when the time of this hold is over.
+        self.watchdog.knock();
+    }
+
+    /// Redis may have heard what we were not told: nobody shall be kept out for a hold that nobody
+    /// believes in.
+    fn settle(&self, hold: &Arc<Hold>) {
+        if hold.take_doubt() {
+            let orphan = watchdog::Orphan::new(hold, Vec::new());
+            self.watchdog.adopt(orphan);
         }
     }
 

@@ -39,7 +39,7 @@ impl Shared {
             Ok(answer) => answer,
             Err(failure) => {
                 if left == 0 && failure.error.is_retryable() {
-                    self.watchdog.adopt(Orphan::new(hold, 0, failure.fences));
+                    self.watchdog.adopt(Orphan::new(hold, failure.fences));
                 }
                 return Err(self.note_wrong_type(hold, failure.error));
             }

@@ -39,28 +39,45 @@ struct State {
     orphans: Vec<Orphan>,
 }
 
-/// An entry in Redis that nobody here believes in: left by a request whose reply was lost.
+/// What Redis may have of a hold beyond what this process believes: left by a request whose reply
+/// was lost.
 #[derive(Debug)]
 pub(crate) struct Orphan {
-    release: Request,
+    hold: Arc<Hold>,
+    /// Whether the hold itself is believed in, and only its count is in doubt.
+    live: bool,
     /// Before its release counts, the late copies must be excluded.
     fences: Vec<Fence>,
     until: Instant,
 }
 
 impl Orphan {
-    /// The release of `hold` down to `left`, once the doubtful copies on `fences` are killed.
-    pub(super) fn new(hold: &Hold, left: u32, fences: Vec<Fence>) -> Self {
-        let subject = &hold.subject;
+    /// A hold that must not be there, once the doubtful copies on `fences` are killed.
+    pub(super) fn new(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
         Self {
-            release: subject.kind.release(subject, &hold.holder, left).request,
+            hold: Arc::clone(hold),
+            live: false,
             fences,
             until: Instant::now().max(hold.deadline()) + PATIENCE,
         }
     }
 
-    pub(super) fn whole(hold: &Hold) -> Self {
-        Self::new(hold, 0, Vec::new())
+    /// A hold that is there, but perhaps counted once too often.
+    pub(super) fn counted(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
+        Self {
+            live: true,
+            ..Self::new(hold, fences)
+        }
+    }
+
+    /// What puts it right. The count as it is now: the hold may have gone on meanwhile.
+    fn release(&self) -> Request {
+        let subject = &self.hold.subject;
+        let left = if self.live { self.hold.count() } else { 0 };
+        subject
+            .kind
+            .release(subject, &self.hold.holder, left)
+            .request
     }
 }
 
@@ -226,6 +243,8 @@ impl Rounds<'_> {
 
     /// Renews in one request; false if some were not, though the server took the request.
     fn renew_batch(&mut self, batch: &[Arc<Hold>]) -> Result<bool, Error> {
+        // First the connection, which may take a while: the times below count from now.
+        self.link.open(self.timeout)?;
         let timeout = self.shared.settings.lock_watchdog_timeout;
         let wanted: Vec<(&Arc<Hold>, Duration)> = batch
             .iter()
@@ -246,16 +265,16 @@ impl Rounds<'_> {
         let answer = self
             .link
             .call(&ask.request, &[], self.timeout)
-            .inspect_err(|_| wanted.iter().for_each(|(hold, _)| hold.doubt()))?;
+            .inspect_err(|_| wanted.iter().for_each(|(hold, _)| self.shared.doubt(hold)))?;
         let sent = answer.sent;
         let results = (ask.decode)(answer.reply).map_err(|reply| self.shared.malformed(reply))?;
         let mut well = true;
         for ((hold, ttl), result) in wanted.into_iter().zip(results) {
             match result {
                 Renewed::Done if hold.confirm(sent + ttl) => {}
-                Renewed::Done => self.shared.lose(hold, LostReason::Expired),
                 // Released meanwhile by its own guard: then it was not lost.
-                Renewed::Gone if !self.shared.registry.contains(hold) => {}
+                _ if !self.shared.registry.contains(hold) => {}
+                Renewed::Done => self.shared.lose(hold, LostReason::Expired),
                 Renewed::Gone => self.shared.lose(hold, LostReason::Gone),
                 Renewed::Failed(text) => {
                     well = false;
@@ -275,7 +294,7 @@ impl Rounds<'_> {
             }
             match self
                 .link
-                .call(&orphan.release, &orphan.fences, self.timeout)
+                .call(&orphan.release(), &orphan.fences, self.timeout)
             {
                 Ok(_) => {}
                 Err(error) if is_link_trouble(&error) => {

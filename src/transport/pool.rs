@@ -63,7 +63,7 @@ struct Shared {
 enum Slot {
     Live(Connection, u64),
     Failed(Error, Instant),
-    /// Lent and kept by the borrower.
+    /// Lent and kept by the borrower, or not wanted any more.
     Taken,
 }
 
@@ -228,6 +228,8 @@ impl r2d2::ManageConnection for Manager {
     fn connect(&self) -> std::result::Result<Slot, Infallible> {
         let generation = self.shared.generation.load(Ordering::Acquire);
         Ok(match self.endpoint.open(Duration::MAX) {
+            // It took its time: nobody will ever ask for this one.
+            Ok(_) if self.shared.closed.load(Ordering::Acquire) => Slot::Taken,
             Ok(connection) => Slot::Live(connection, generation),
             Err(error) => Slot::Failed(error, Instant::now()),
         })
