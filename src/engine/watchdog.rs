@@ -225,9 +225,16 @@ impl Rounds<'_> {
                     // The server refused the batch: one of its keys must not cost the others.
                     Err(_) => {
                         for hold in batch {
+                            if self.shared.watchdog.is_stopped() {
+                                return true;
+                            }
                             let one = std::slice::from_ref(hold);
                             match self.renew_batch(one) {
                                 Ok(all) => well &= all,
+                                Err(error) if is_link_trouble(&error) => {
+                                    self.tell(one, error);
+                                    return false;
+                                }
                                 Err(error) => {
                                     well = false;
                                     self.tell(one, error);

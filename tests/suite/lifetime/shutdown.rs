@@ -260,6 +260,31 @@ fn a_connection_made_too_late_is_closed() {
     all_calls_are_closed(&client, "any");
 }
 
+/// Who waits for a connection at that moment is told, and opens no others.
+#[test]
+fn a_call_under_way_is_closed() {
+    let ground = Ground::alone();
+    let proxy = Proxy::to(ground.server().addr());
+    let client = connect_to(&ground, &proxy.url(), |builder| {
+        builder.connect_timeout(secs(10)).response_timeout(secs(2))
+    });
+    proxy.hold(crate::support::command("CLIENT"), 1);
+    let before = proxy.accepted();
+    let name = ground.name("L");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| is_closed(client.reentrant_lock(&name).try_lock()));
+        eventually(BOUND, "a connection is being made", || proxy.held() == 1);
+        client.shutdown();
+        assert_eq!(proxy.release_held(), 1);
+        call.join().expect("it is closed");
+    });
+    assert!(
+        proxy.accepted() <= before + 2,
+        "{}",
+        proxy.accepted() - before
+    );
+}
+
 /// `RedissonLockTest.testAutoExpire`
 #[test]
 fn test_auto_expire() {
