@@ -3,7 +3,10 @@
 #[path = "tour/private_server.rs"]
 mod private_server;
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use lockson::{Client, ReentrantLock, Result, Ttl};
 
@@ -17,6 +20,8 @@ fn main() -> Result<()> {
     once_more(&client)?;
     refused(&client, &url)?;
     a_lease(&client)?;
+    kept_alive(&url)?;
+    lost(&client, &url)?;
     Ok(())
 }
 
@@ -85,6 +90,48 @@ fn a_lease(client: &Client) -> Result<()> {
     }
     if let Err(error) = guard.unlock() {
         println!("   unlock says: {error}");
+    }
+    Ok(())
+}
+
+fn kept_alive(url: &str) -> Result<()> {
+    println!("\n5. Without a lease, the watchdog keeps the hold alive as long as its guard lives.");
+    let timeout = Duration::from_millis(600);
+    let client = Client::builder()
+        .lock_watchdog_timeout(timeout)
+        .connect(url)?;
+    let lock = client.reentrant_lock("tour:orders:42");
+    let began = Instant::now();
+    let guard = lock.try_lock()?.expect("nobody has it");
+    // Until its first time would have been over three times.
+    while began.elapsed() < 3 * timeout {
+        assert!(guard.is_held());
+        thread::sleep(Duration::from_millis(20));
+    }
+    println!(
+        "   taken for {timeout:?}, held after {:?}: {}",
+        began.elapsed(),
+        guard.is_held()
+    );
+    guard.unlock()
+}
+
+fn lost(client: &Client, url: &str) -> Result<()> {
+    println!("\n6. A lock that is lost is told.");
+    let holder = Client::builder()
+        .lock_watchdog_timeout(Duration::from_millis(600))
+        .on_event(|event| println!("   event:  {event:?}"))
+        .connect(url)?;
+    let lock = holder.reentrant_lock("tour:orders:42");
+    let guard = lock.try_lock()?.expect("nobody has it");
+    println!("   somebody else unlocks it by force");
+    client.reentrant_lock("tour:orders:42").force_unlock()?;
+    let began = Instant::now();
+    let end = guard.lost().wait(Duration::from_secs(5));
+    println!("   signal: {end:?}, after {:?}", began.elapsed());
+    println!("   guard:  held: {}", guard.is_held());
+    if let Err(error) = guard.unlock() {
+        println!("   unlock: {error}");
     }
     Ok(())
 }

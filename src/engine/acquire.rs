@@ -315,10 +315,14 @@ impl Shared {
             },
             Err(failure) => {
                 if failure.doubtful {
-                    // A re-entry may have raised the TTL above what the hold believes.
-                    hold.doubt();
-                    self.watchdog
-                        .adopt(Orphan::new(hold, count - 1, failure.fences));
+                    self.watchdog.adopt(match count {
+                        1 => Orphan::new(hold, failure.fences),
+                        _ => {
+                            // It may have raised the TTL above what the hold believes.
+                            self.doubt(hold);
+                            Orphan::counted(hold, failure.fences)
+                        }
+                    });
                 }
                 let error = failure.error.about(&subject.key);
                 Err(match count {

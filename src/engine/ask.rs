@@ -109,7 +109,8 @@ impl Shared {
             holder: &hold.holder,
             lease,
         }]);
-        let (renewed, sent) = self.ask_at(subject, ask).inspect_err(|_| hold.doubt())?;
+        let asked = self.ask_at(subject, ask);
+        let (renewed, sent) = asked.inspect_err(|_| self.doubt(hold))?;
         match renewed.into_iter().next() {
             Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
             Some(Renewed::Done) => {

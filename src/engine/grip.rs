@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Core,
+    Core, Shared,
     hold::{Fate, Hold},
 };
 use crate::{
@@ -29,7 +29,8 @@ pub(crate) struct Grip {
 /// How an acquisition ends, for those who watch it.
 #[derive(Clone)]
 pub(crate) struct Fated {
-    core: Arc<Core>,
+    /// Not the core: who watches does not keep the client alive.
+    shared: Arc<Shared>,
     hold: Arc<Hold>,
     fate: Fate,
 }
@@ -82,7 +83,7 @@ impl Grip {
 
     pub(crate) fn fated(&self) -> Fated {
         Fated {
-            core: Arc::clone(&self.core),
+            shared: self.core.shared(),
             hold: Arc::clone(&self.hold),
             fate: Arc::clone(&self.fate),
         }
@@ -117,14 +118,14 @@ impl fmt::Debug for Grip {
 
 impl Fated {
     pub(crate) fn now(&self) -> Option<Ended> {
-        if self.core.is_closed() {
+        if self.shared.is_closed() {
             return Some(self.closed());
         }
         self.hold.fate(&self.fate)
     }
 
     pub(crate) fn wait(&self, timeout: Duration) -> Ended {
-        if self.core.is_closed() {
+        if self.shared.is_closed() {
             return self.closed();
         }
         // So far away that it cannot be counted: for ever.

@@ -167,6 +167,14 @@ impl Hold {
         self.state.lock().doubtful
     }
 
+    /// Whether Redis may keep it although its time is over by the clock; says so once for each
+    /// doubt.
+    pub(crate) fn take_doubt(&self) -> bool {
+        let mut state = self.state.lock();
+        let over = state.is_over() && state.reason(LostReason::Expired) == LostReason::Expired;
+        over && std::mem::take(&mut state.doubtful)
+    }
+
     /// For how long the watchdog should keep it from now on, if it should at all.
     pub(crate) fn wanted(&self, timeout: Duration) -> Option<Duration> {
         let state = self.state.lock();

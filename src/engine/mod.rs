@@ -91,6 +91,10 @@ impl Core {
         Ok(core)
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Closes the client: guards are lost, threads end, nothing is released in Redis.
     pub(crate) fn shut_down(&self) {
         if self.shared.is_forked() {
@@ -216,6 +220,7 @@ impl Shared {
         if let Some(contest) = self.contests.get(&hold.subject.key) {
             contest.news();
         }
+        self.settle(hold);
         if !first {
             return;
         }
@@ -230,9 +235,22 @@ impl Shared {
             holder: Arc::clone(&hold.holder),
             reason,
         });
-        if reason == LostReason::Expired && hold.is_doubtful() {
-            // Redis may have heard what we were not told: do not keep others out for it.
-            self.watchdog.adopt(watchdog::Orphan::whole(hold));
+    }
+
+    /// A request that raises the TTL of a hold went unanswered.
+    fn doubt(&self, hold: &Arc<Hold>) {
+        hold.doubt();
+        self.settle(hold);
+        // It wakes up when the time of this hold is over.
+        self.watchdog.knock();
+    }
+
+    /// Redis may have heard what we were not told: nobody shall be kept out for a hold that nobody
+    /// believes in.
+    fn settle(&self, hold: &Arc<Hold>) {
+        if hold.take_doubt() {
+            let orphan = watchdog::Orphan::new(hold, Vec::new());
+            self.watchdog.adopt(orphan);
         }
     }
 
@@ -247,7 +265,7 @@ impl Shared {
 
     fn notice(&self, notice: Notice) {
         match notice {
-            Notice::Connected => self.watchdog.poke(),
+            Notice::Connected => self.watchdog.knock(),
             Notice::Disconnected(error) => {
                 log::warn!("waiting threads are not told of releases: {error}");
                 self.raise(|| Event::NotifierDisconnected { error });

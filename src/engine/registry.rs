@@ -58,6 +58,13 @@ impl Registry {
         self.holds.lock().values().flatten().cloned().collect()
     }
 
+    /// When the next hold ends by its clock that Redis may keep for longer.
+    pub(crate) fn earliest_doubtful_deadline(&self) -> Option<Instant> {
+        let holds = self.holds.lock();
+        let doubtful = holds.values().flatten().filter(|hold| hold.is_doubtful());
+        doubtful.map(|hold| hold.deadline()).min()
+    }
+
     /// When the next hold ends by its clock.
     pub(crate) fn earliest_deadline(&self) -> Option<Instant> {
         let holds = self.holds.lock();

@@ -95,7 +95,7 @@ impl Shared {
             Err(failure) => {
                 // Nobody knows whether the one or the other has it, or nobody: none shall.
                 let fences = failure.fences.clone();
-                self.watchdog.adopt(Orphan::new(&next, 0, fences));
+                self.watchdog.adopt(Orphan::new(&next, fences));
                 self.abandon(hold, failure)
             }
         };
@@ -132,7 +132,8 @@ impl Shared {
         let subject = &hold.subject;
         let mut budget = self.short_budget();
         if !hold.is_held() {
-            budget.attempts = 1;
+            // The time of one attempt. That a connection was found dead is no reason not to ask.
+            budget.deadline = Instant::now() + self.settings.response_timeout;
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
         match self
@@ -162,7 +163,7 @@ impl Shared {
             Released::Done(told) => Ok(told),
             Released::Unannounced => Err(unannounced()),
             // An earlier copy of this very release may have done it, if there still was something.
-            Released::Gone if repeated && left == 0 && Instant::now() < hold.deadline() => Ok(0),
+            Released::Gone if repeated && left == 0 && hold.is_held() => Ok(0),
             Released::Gone => {
                 self.lose(hold, LostReason::Gone);
                 Err(not_held())
@@ -173,7 +174,7 @@ impl Shared {
     /// The full release failed: the watchdog goes on trying where that may help.
     fn abandon<T>(&self, hold: &Arc<Hold>, failure: Failure) -> Result<T> {
         if failure.error.is_retryable() {
-            self.watchdog.adopt(Orphan::new(hold, 0, failure.fences));
+            self.watchdog.adopt(Orphan::new(hold, failure.fences));
         }
         Err(self.note_wrong_type(hold, failure.error))
     }

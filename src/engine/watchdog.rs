@@ -35,32 +35,49 @@ pub(crate) struct Watchdog {
 #[derive(Debug, Default)]
 struct State {
     stopped: bool,
-    poked: bool,
+    knocked: bool,
     orphans: Vec<Orphan>,
 }
 
-/// An entry in Redis that nobody here believes in: left by a request whose reply was lost.
+/// What Redis may have of a hold beyond what this process believes: left by a request whose reply
+/// was lost.
 #[derive(Debug)]
 pub(crate) struct Orphan {
-    release: Request,
+    hold: Arc<Hold>,
+    /// Whether the hold itself is believed in, and only its count is in doubt.
+    live: bool,
     /// Before its release counts, the late copies must be excluded.
     fences: Vec<Fence>,
     until: Instant,
 }
 
 impl Orphan {
-    /// The release of `hold` down to `left`, once the doubtful copies on `fences` are killed.
-    pub(super) fn new(hold: &Hold, left: u32, fences: Vec<Fence>) -> Self {
-        let subject = &hold.subject;
+    /// A hold that must not be there, once the doubtful copies on `fences` are killed.
+    pub(super) fn new(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
         Self {
-            release: subject.kind.release(subject, &hold.holder, left).request,
+            hold: Arc::clone(hold),
+            live: false,
             fences,
             until: Instant::now().max(hold.deadline()) + PATIENCE,
         }
     }
 
-    pub(super) fn whole(hold: &Hold) -> Self {
-        Self::new(hold, 0, Vec::new())
+    /// A hold that is there, but perhaps counted once too often.
+    pub(super) fn counted(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
+        Self {
+            live: true,
+            ..Self::new(hold, fences)
+        }
+    }
+
+    /// What puts it right. The count as it is now: the hold may have gone on meanwhile.
+    fn release(&self) -> Request {
+        let subject = &self.hold.subject;
+        let left = if self.live { self.hold.count() } else { 0 };
+        subject
+            .kind
+            .release(subject, &self.hold.holder, left)
+            .request
     }
 }
 
@@ -70,9 +87,9 @@ impl Watchdog {
         self.changed.notify_one();
     }
 
-    /// Has it look again at what there is to do.
-    pub(super) fn poke(&self) {
-        self.state.lock().poked = true;
+    /// Has it look again at when to wake up.
+    pub(super) fn knock(&self) {
+        self.state.lock().knocked = true;
         self.changed.notify_one();
     }
 
@@ -84,12 +101,12 @@ impl Watchdog {
     /// Sleeps until then or until somebody calls; `None` when it is over.
     fn sleep(&self, until: Instant) -> Option<Vec<Orphan>> {
         let mut state = self.state.lock();
-        while !state.stopped && !state.poked && state.orphans.is_empty() {
+        while !state.stopped && !state.knocked && state.orphans.is_empty() {
             if self.changed.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
-        state.poked = false;
+        state.knocked = false;
         (!state.stopped).then(|| std::mem::take(&mut state.orphans))
     }
 
@@ -116,6 +133,10 @@ pub(crate) fn run(shared: &Shared) {
         }
         if shared.transport.notifier().private_channel().is_some() {
             wake = wake.min(beats.next);
+        }
+        // What Redis may keep for longer than we believe in it is released as soon as we do not.
+        if let Some(end) = shared.registry.earliest_doubtful_deadline() {
+            wake = wake.min(end);
         }
         let Some(adopted) = shared.watchdog.sleep(wake) else {
             return;
@@ -223,9 +244,16 @@ impl Rounds<'_> {
                     // The server refused the batch: one of its keys must not cost the others.
                     Err(_) => {
                         for hold in batch {
+                            if self.shared.watchdog.is_stopped() {
+                                return true;
+                            }
                             let one = std::slice::from_ref(hold);
                             match self.renew_batch(one) {
                                 Ok(all) => well &= all,
+                                Err(error) if is_link_trouble(&error) => {
+                                    self.tell(one, error);
+                                    return false;
+                                }
                                 Err(error) => {
                                     well = false;
                                     self.tell(one, error);
@@ -241,6 +269,8 @@ impl Rounds<'_> {
 
     /// Renews in one request; false if some were not, though the server took the request.
     fn renew_batch(&mut self, batch: &[Arc<Hold>]) -> Result<bool, Error> {
+        // First the connection, which may take a while: the times below count from now.
+        self.link.open(self.timeout)?;
         let timeout = self.shared.settings.lock_watchdog_timeout;
         let wanted: Vec<(&Arc<Hold>, Duration)> = batch
             .iter()
@@ -261,16 +291,16 @@ impl Rounds<'_> {
         let answer = self
             .link
             .call(&ask.request, &[], self.timeout)
-            .inspect_err(|_| wanted.iter().for_each(|(hold, _)| hold.doubt()))?;
+            .inspect_err(|_| wanted.iter().for_each(|(hold, _)| self.shared.doubt(hold)))?;
         let sent = answer.sent;
         let results = (ask.decode)(answer.reply).map_err(|reply| self.shared.malformed(reply))?;
         let mut well = true;
         for ((hold, ttl), result) in wanted.into_iter().zip(results) {
             match result {
                 Renewed::Done if hold.confirm(sent + ttl) => {}
-                Renewed::Done => self.shared.lose(hold, LostReason::Expired),
                 // Released meanwhile by its own guard: then it was not lost.
-                Renewed::Gone if !self.shared.registry.contains(hold) => {}
+                _ if !self.shared.registry.contains(hold) => {}
+                Renewed::Done => self.shared.lose(hold, LostReason::Expired),
                 Renewed::Gone => self.shared.lose(hold, LostReason::Gone),
                 Renewed::Failed(text) => {
                     well = false;
@@ -290,7 +320,7 @@ impl Rounds<'_> {
             }
             match self
                 .link
-                .call(&orphan.release, &orphan.fences, self.timeout)
+                .call(&orphan.release(), &orphan.fences, self.timeout)
             {
                 Ok(_) => {}
                 Err(error) if is_link_trouble(&error) => {

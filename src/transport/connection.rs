@@ -38,6 +38,8 @@ pub(crate) struct Connection {
 pub(crate) struct Fence {
     pub(super) id: u64,
     pub(super) address: String,
+    /// When the connection was asked for, and when it was known to be there.
+    pub(super) made: (Instant, Instant),
 }
 
 /// Why a request has no proper reply.
@@ -242,10 +244,12 @@ impl fmt::Debug for Connection {
 impl Fence {
     /// Whether `other` names a connection of the server process that made this one.
     ///
-    /// Ids only grow: a lower one than the other's is from a restarted server, where nothing sent
-    /// to the old process can run any more and the old id may be somebody else's.
+    /// Ids only grow: a connection made later with a lower one is from a restarted server, where
+    /// nothing sent to the old process can run any more and the old id may be somebody else's.
+    /// Either of the two may be the later one: the watchdog's connection is often the older.
     fn may_kill(&self, other: &Self) -> bool {
-        self.id > other.id
+        let restarted = |old: &Self, new: &Self| new.made.0 > old.made.1 && new.id < old.id;
+        !restarted(other, self) && !restarted(self, other)
     }
 }
 

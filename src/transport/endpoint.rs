@@ -119,11 +119,16 @@ impl Endpoint {
             })?;
         let left = || limit.saturating_sub(started.elapsed());
         let mut connection = Connection::new(redis, Arc::clone(&self.server), left())?;
-        let role = self.greet(&mut connection, left)?;
+        let role = self.greet(&mut connection, started, left)?;
         Ok((connection, role))
     }
 
-    fn greet(&self, connection: &mut Connection, left: impl Fn() -> Duration) -> Result<Role> {
+    fn greet(
+        &self,
+        connection: &mut Connection,
+        started: Instant,
+        left: impl Fn() -> Duration,
+    ) -> Result<Role> {
         let (bytes, steps) = self.greeting()?;
         let mut role = Role::Primary;
         if let Err(trouble) = connection.send_packed(&bytes) {
@@ -140,7 +145,7 @@ impl Endpoint {
                 Err(trouble) => return Err(trouble.into_error()),
             };
             match (step, answer) {
-                (Step::Identify, Ok(value)) => match fence(value) {
+                (Step::Identify, Ok(value)) => match fence(value, started) {
                     Some(fence) => connection.set_fence(fence),
                     None => self.warn_once("its CLIENT INFO cannot be read"),
                 },
@@ -291,7 +296,7 @@ enum Role {
 
 /// `id=7 addr=127.0.0.1:40112 …`; the address is copied as it stands, each server writes it in
 /// its own way.
-fn fence(value: Value) -> Option<Fence> {
+fn fence(value: Value, started: Instant) -> Option<Fence> {
     let text = wire::reply(value).text().ok()?;
     let word = |name: &str| {
         text.split_ascii_whitespace()
@@ -300,6 +305,7 @@ fn fence(value: Value) -> Option<Fence> {
     Some(Fence {
         id: word("id=")?.parse().ok()?,
         address: word("addr=")?.to_owned(),
+        made: (started, Instant::now()),
     })
 }
 
@@ -364,13 +370,8 @@ mod tests {
     #[test]
     fn reads_the_name_the_server_gives_us() {
         let info = "id=7 addr=[::1]:40112 laddr=[::1]:6379 fd=8 name= db=0\n";
-        assert_eq!(
-            fence(Value::BulkString(info.into())),
-            Some(Fence {
-                id: 7,
-                address: "[::1]:40112".into()
-            })
-        );
-        assert_eq!(fence(Value::Okay), None);
+        let read = fence(Value::BulkString(info.into()), Instant::now()).expect("readable");
+        assert_eq!((read.id, &*read.address), (7, "[::1]:40112"));
+        assert_eq!(fence(Value::Okay, Instant::now()), None);
     }
 }

@@ -39,12 +39,19 @@ struct State {
     releasing: usize,
     acquirers: VecDeque<Arc<Waiter>>,
     releasers: VecDeque<Arc<Waiter>>,
+    closed: bool,
 }
 
 #[derive(Debug, Default)]
 struct Waiter {
-    admitted: Mutex<bool>,
+    verdict: Mutex<Option<Verdict>>,
     changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Admitted,
+    Closed,
 }
 
 impl Gate {
@@ -61,6 +68,24 @@ impl Gate {
         self.size + RESERVE
     }
 
+    /// Sends everybody away, for good.
+    pub(super) fn close(&self) {
+        let waiters: Vec<_> = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            let State {
+                acquirers,
+                releasers,
+                ..
+            } = &mut *state;
+            acquirers.drain(..).chain(releasers.drain(..)).collect()
+        };
+        for waiter in waiters {
+            *waiter.verdict.lock() = Some(Verdict::Closed);
+            waiter.changed.notify_one();
+        }
+    }
+
     /// A place, if there is one right now.
     pub(super) fn try_enter(&self, lane: Lane) -> Option<Permit<'_>> {
         let mut state = self.state.lock();
@@ -70,39 +95,45 @@ impl Gate {
 
     /// Waits for a place until the deadline; `None` when there was none in time.
     pub(super) fn enter(&self, lane: Lane, deadline: Instant) -> Option<Permit<'_>> {
-        let permit = Permit { gate: self, lane };
         let waiter = {
             let mut state = self.state.lock();
+            if state.closed {
+                return None;
+            }
             if state.queue(lane).is_empty() && state.admit(lane, self.size) {
-                return Some(permit);
+                return Some(Permit { gate: self, lane });
             }
             let waiter = Arc::new(Waiter::default());
             state.queue(lane).push_back(Arc::clone(&waiter));
             waiter
         };
-        let mut admitted = waiter.admitted.lock();
-        while !*admitted {
+        let mut verdict = waiter.verdict.lock();
+        while verdict.is_none() {
             if waiter
                 .changed
-                .wait_until(&mut admitted, deadline)
+                .wait_until(&mut verdict, deadline)
                 .timed_out()
             {
                 break;
             }
         }
-        if *admitted {
-            return Some(permit);
+        if verdict.is_none() {
+            drop(verdict);
+            // Nobody judges whom he does not find in the queue, so leaving it settles the question.
+            let mut state = self.state.lock();
+            let queue = state.queue(lane);
+            if let Some(place) = queue.iter().position(|other| Arc::ptr_eq(other, &waiter)) {
+                queue.remove(place);
+                return None;
+            }
+            drop(state);
+            // The verdict is on its way.
+            verdict = waiter.verdict.lock();
+            while verdict.is_none() {
+                waiter.changed.wait(&mut verdict);
+            }
         }
-        drop(admitted);
-        // Nobody admits whom he does not find in the queue, so leaving it settles the question.
-        let mut state = self.state.lock();
-        let queue = state.queue(lane);
-        if let Some(place) = queue.iter().position(|other| Arc::ptr_eq(other, &waiter)) {
-            queue.remove(place);
-            std::mem::forget(permit);
-            return None;
-        }
-        Some(permit)
+        (*verdict == Some(Verdict::Admitted)).then(|| Permit { gate: self, lane })
     }
 }
 
@@ -116,7 +147,7 @@ impl Drop for Permit<'_> {
         let admitted = state.admit_next(self.gate.size);
         drop(state);
         if let Some(waiter) = admitted {
-            *waiter.admitted.lock() = true;
+            *waiter.verdict.lock() = Some(Verdict::Admitted);
             waiter.changed.notify_one();
         }
     }
@@ -131,6 +162,9 @@ impl State {
     }
 
     fn admit(&mut self, lane: Lane, size: usize) -> bool {
+        if self.closed {
+            return false;
+        }
         let room = self.acquiring + self.releasing < size + RESERVE;
         match lane {
             Lane::Acquire if room && self.acquiring < size => self.acquiring += 1,
@@ -200,6 +234,24 @@ mod tests {
             drop(held);
         });
         assert_eq!(*order.lock(), (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn closing_sends_everybody_away() {
+        let gate = Gate::new(1);
+        let far = Instant::now() + Duration::from_secs(20);
+        let held = gate.enter(Lane::Acquire, far).expect("free");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| gate.enter(Lane::Acquire, far).is_none());
+            while gate.state.lock().acquirers.is_empty() {
+                thread::yield_now();
+            }
+            gate.close();
+            assert!(waiting.join().expect("no panic"));
+        });
+        drop(held);
+        assert!(gate.enter(Lane::Release, far).is_none());
+        assert_eq!(gate.state.lock().acquiring, 0);
     }
 
     #[test]

@@ -35,6 +35,14 @@ impl Link {
         }
     }
 
+    /// Opens the connection if there is none.
+    pub(crate) fn open(&mut self, limit: Duration) -> Result<()> {
+        if self.connection.is_none() {
+            self.connection = Some(self.endpoint.open(limit)?);
+        }
+        Ok(())
+    }
+
     /// Sends a request, behind the killing of `fences` and of our own doubtful connections.
     ///
     /// Sent once; once more only where a connection that had been idle turns out to be closed.
@@ -50,7 +58,7 @@ impl Link {
                 other => return other.map_err(Trouble::into_error),
             }
         }
-        self.connection = Some(self.endpoint.open(timeout)?);
+        self.open(timeout)?;
         self.attempt(request, fences, timeout)
             .map_err(Trouble::into_error)
     }

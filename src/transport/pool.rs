@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::{
     connection::Connection,
@@ -27,7 +27,8 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Pool {
     gate: Gate,
-    connections: r2d2::Pool<Manager>,
+    /// None when closed: as long as there is one, r2d2 keeps its threads.
+    connections: RwLock<Option<r2d2::Pool<Manager>>>,
     endpoint: Arc<Endpoint>,
     response_timeout: Duration,
     /// When a connection was last seen to fail: those not used since may have failed with it.
@@ -54,6 +55,12 @@ struct Shared {
     /// Connections of an earlier generation are closed instead of used.
     generation: AtomicU64,
     closed: AtomicBool,
+}
+
+impl Shared {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
 }
 
 /// What r2d2 keeps: it would hide the reason of a failure and go on trying by itself, so failures
@@ -86,7 +93,7 @@ impl Pool {
             .build_unchecked(manager);
         Self {
             gate,
-            connections,
+            connections: RwLock::new(Some(connections)),
             endpoint,
             response_timeout,
             suspected: Mutex::new(None),
@@ -97,6 +104,9 @@ impl Pool {
     /// Lends a connection that is believed to live, or says why there is none.
     pub(super) fn lend(&self, lane: Lane, deadline: Instant) -> Result<Loan<'_>> {
         let late = || {
+            if self.shared.is_closed() {
+                return Error::closed();
+            }
             Error::new(
                 ErrorKind::Timeout,
                 format!("no connection to {} in time", self.endpoint.server()),
@@ -104,9 +114,10 @@ impl Pool {
         };
         let since = Instant::now();
         let permit = self.gate.enter(lane, deadline).ok_or_else(late)?;
+        let connections = self.connections.read().clone().ok_or_else(Error::closed)?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let mut slot = self.connections.get_timeout(left).map_err(|_| late())?;
+            let mut slot = connections.get_timeout(left).map_err(|_| late())?;
             match &mut *slot {
                 Slot::Failed(error, at) if *at >= since => return Err(error.clone()),
                 // Meant for somebody who had given up by then: it may be long out of date.
@@ -149,11 +160,14 @@ impl Pool {
 
     /// Closes connections that nobody used for `idle`.
     pub(super) fn trim(&self, idle: Duration) {
+        let Some(connections) = self.connections.read().clone() else {
+            return;
+        };
         let mut unused = Vec::new();
         // With a place for each: who came meanwhile would wait inside the pool, for connections
         // that are about to be closed.
         while let Some(permit) = self.gate.try_enter(Lane::Release) {
-            let Some(slot) = self.connections.try_get() else {
+            let Some(slot) = connections.try_get() else {
                 break;
             };
             unused.push((slot, permit));
@@ -175,11 +189,17 @@ impl Pool {
     /// Closes every connection, those on loan as soon as they are back.
     pub(super) fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
-        self.trim(Duration::ZERO);
+        self.gate.close();
+        let connections = self.connections.write().take();
+        drop(connections);
     }
 
     pub(super) fn open_connections(&self) -> usize {
-        self.connections.state().connections as usize
+        let connections = self.connections.read();
+        let open = connections
+            .as_ref()
+            .map_or(0, |pool| pool.state().connections);
+        open as usize
     }
 
     fn trusts(&self, connection: &Connection) -> bool {
@@ -228,6 +248,8 @@ impl r2d2::ManageConnection for Manager {
     fn connect(&self) -> std::result::Result<Slot, Infallible> {
         let generation = self.shared.generation.load(Ordering::Acquire);
         Ok(match self.endpoint.open(Duration::MAX) {
+            // It took its time: nobody will ever ask for this one.
+            Ok(_) if self.shared.is_closed() => Slot::Failed(Error::closed(), Instant::now()),
             Ok(connection) => Slot::Live(connection, generation),
             Err(error) => Slot::Failed(error, Instant::now()),
         })
@@ -239,9 +261,7 @@ impl r2d2::ManageConnection for Manager {
 
     fn has_broken(&self, slot: &mut Slot) -> bool {
         match slot {
-            Slot::Live(connection, _) => {
-                connection.is_broken() || self.shared.closed.load(Ordering::Acquire)
-            }
+            Slot::Live(connection, _) => connection.is_broken() || self.shared.is_closed(),
             Slot::Failed(..) | Slot::Taken => true,
         }
     }
