@@ -44,7 +44,7 @@ impl ClientBuilder {
 
     /// Sets how many holds are renewed by one script (Redisson's `lockWatchdogBatchSize`).
     ///
-    /// Defaults to 100. Zero is refused when the client is built.
+    /// Defaults to 100. Zero or more than 10,000 is refused when the client is built.
     pub fn lock_watchdog_batch_size(mut self, size: usize) -> Self {
         self.settings.lock_watchdog_batch_size = size;
         self
@@ -88,7 +88,8 @@ impl ClientBuilder {
     /// Sets how many connections there may be for acquiring and asking.
     ///
     /// They are opened when needed, and closed after a minute without use. Two more are kept for
-    /// releases, one for the watchdog. Defaults to 64. Zero is refused when the client is built.
+    /// releases, one for the watchdog. Defaults to 64. Zero or more than 10,000 is refused when the client is
+    /// built.
     pub fn pool_size(mut self, size: usize) -> Self {
         self.settings.pool_size = size;
         self
@@ -189,6 +190,9 @@ impl ClientBuilder {
     }
 
     fn checked(self) -> Result<Settings> {
+        /// More keys than these make a script too long for the others to wait for, and more
+        /// connections no server has by default.
+        const MOST: usize = 10_000;
         let settings = self.settings;
         let least = Duration::from_millis(1);
         for (name, value, least) in [
@@ -229,6 +233,11 @@ impl ClientBuilder {
         ] {
             if value == 0 {
                 return Err(Error::config(format!("{name} must be at least 1")));
+            }
+            if value > MOST {
+                return Err(Error::config(format!(
+                    "{name} must not be more than {MOST}"
+                )));
             }
         }
         Ok(settings)

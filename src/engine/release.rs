@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Shared, hold::Hold, watchdog::Orphan};
+use super::{Shared, hold::Hold, orphan::Orphan};
 use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
@@ -39,12 +39,15 @@ impl Shared {
             Ok(answer) => answer,
             Err(failure) => {
                 if left == 0 && failure.error.is_retryable() {
-                    self.watchdog.adopt(Orphan::new(hold, failure.fences));
+                    let left = hold.remaining();
+                    self.watchdog
+                        .adopt(Orphan::hold(hold, left, failure.fences));
                 }
                 return Err(self.note_wrong_type(hold, failure.error));
             }
         };
         let repeated = answer.repeated;
+        self.tie_up(answer.loose);
         match (ask.decode)(answer.reply).map_err(|malformed| self.malformed(malformed))? {
             Released::Done => Ok(()),
             Released::Unannounced => Err(unannounced()),

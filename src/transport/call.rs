@@ -34,6 +34,8 @@ pub(crate) struct Transport {
 pub(crate) struct Budget {
     pub(crate) attempts: u32,
     pub(crate) deadline: Instant,
+    /// Whether a request that may have run is sent again.
+    pub(crate) repeats: bool,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct Answer {
     pub(crate) sent: Instant,
     /// Whether an earlier copy may have had the effect.
     pub(crate) repeated: bool,
+    /// The connections of earlier copies that could not be killed this time.
+    pub(crate) loose: Vec<Fence>,
 }
 
 /// A call that was given up.
@@ -94,7 +98,11 @@ impl Transport {
                 },
             };
             let transient = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
-            if !transient || attempt >= budget.attempts || Instant::now() >= budget.deadline {
+            if !transient
+                || attempt >= budget.attempts
+                || Instant::now() >= budget.deadline
+                || (doubt.any && !budget.repeats)
+            {
                 return Err(doubt.give_up(error, undo));
             }
             attempt += 1;
@@ -145,14 +153,12 @@ impl Transport {
             .min(deadline.saturating_duration_since(sent));
         match connection.call(request, &doubt.fences, timeout) {
             Ok(replied) => {
-                if let Some(why) = replied.unfenced {
-                    self.endpoint
-                        .warn_once(&format!("CLIENT KILL failed ({why})"));
-                }
+                let fences = std::mem::take(&mut doubt.fences);
                 Ok(Answer {
                     reply: replied.reply,
                     sent,
                     repeated: doubt.any,
+                    loose: self.endpoint.loose(replied.unfenced, fences),
                 })
             }
             Err(Trouble::Refused(error)) => Err(Setback::Connected(error)),

@@ -13,5 +13,6 @@ mod wire;
 pub(crate) use call::{Budget, Transport};
 pub(crate) use connection::Fence;
 pub(crate) use endpoint::Endpoint;
+pub(crate) use failure::kind_in_text;
 pub(crate) use gate::Lane;
 pub(crate) use link::Link;
