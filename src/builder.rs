@@ -71,6 +71,8 @@ impl ClientBuilder {
 
     /// Sets how long it may take to open a connection, TLS and authentication included.
     ///
+    /// Looking up the name of the server is not included: that is up to the system's resolver.
+    ///
     /// Defaults to 2 seconds. Zero is refused when the client is built.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -107,6 +109,7 @@ impl ClientBuilder {
     /// Sets a function from the names that the program uses to the names in Redis (Redisson's
     /// `nameMapper`).
     ///
+    /// It must not own a clone of the client, which would then never end.
     /// `name()` of locks and guards gives the program's name, [`Error::name`] the one in Redis.
     /// Defaults to none: the names are equal.
     pub fn name_mapper(mut self, mapper: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
@@ -116,8 +119,10 @@ impl ClientBuilder {
 
     /// Sets a function that is asked for the password each time a connection is opened.
     ///
-    /// It goes before a password in the URL. When it fails, opening the connection fails with
-    /// [`NoPermission`](crate::ErrorKind::NoPermission). Defaults to none.
+    /// It goes before a password in the URL. When it fails or panics, opening the connection fails
+    /// with [`NoPermission`](crate::ErrorKind::NoPermission). It should answer soon: the watchdog
+    /// asks it too, and renews nothing meanwhile. It must not own a clone of the client, which
+    /// would then never end. Defaults to none.
     pub fn password_provider(
         mut self,
         provider: impl Fn() -> Result<String, Box<dyn error::Error + Send + Sync>>

@@ -110,7 +110,7 @@ impl Client {
 
     /// Counts of what this client has open just now. No I/O.
     pub fn state(&self) -> ClientState {
-        if self.core.is_closed() {
+        if !self.core.is_at_home() {
             return ClientState {
                 connections: 0,
                 holds: 0,

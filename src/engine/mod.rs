@@ -28,7 +28,7 @@ use orphan::Orphan;
 use threads::Threads;
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, Shortened},
     event::{Event, LostReason},
     protocol::Malformed,
     settings::Settings,
@@ -175,6 +175,11 @@ impl Shared {
         self.alive.is_closed()
     }
 
+    /// Whether this is the process that made the client.
+    pub(crate) fn is_at_home(&self) -> bool {
+        !self.is_forked()
+    }
+
     pub(crate) fn alive(&self) -> Alive {
         self.alive.clone()
     }
@@ -219,8 +224,8 @@ impl Shared {
         }
         let reason = hold.lost().unwrap_or(reason);
         log::warn!(
-            "lock {:?}: hold {} lost: {reason:?}",
-            hold.subject.name,
+            "lock {}: hold {} lost: {reason:?}",
+            Shortened(&hold.subject.name),
             hold.holder
         );
         self.raise(|| Event::Lost {
