@@ -76,3 +76,31 @@ impl Orphan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::hold::Keep,
+        protocol::{Argument, Reentrant, Subject},
+    };
+
+    /// Putting a count right once removed the hold itself, while its guard was about to release it.
+    #[test]
+    fn a_count_in_doubt_does_not_cost_the_hold() {
+        let subject = Subject::new(&Reentrant, "L".into(), "L".into());
+        let hold = Arc::new(Hold::new(Arc::new(subject), "u:1".into(), None));
+        let end = Instant::now() + Duration::from_secs(60);
+        let (outer, _) = hold.grant(Keep::Leased, end).expect("new");
+        let (inner, _) = hold.grant(Keep::Leased, end).expect("held");
+        let count = Orphan::count(&hold, Duration::ZERO, vec![]);
+        let whole = Orphan::hold(&hold, Duration::ZERO, vec![]);
+        let left = |orphan: &Orphan| Some(orphan.remedy()?.arguments[1].clone());
+        assert_eq!(left(&count), Some(Argument::Int(2)));
+        hold.begin_release(inner);
+        assert_eq!(left(&count), Some(Argument::Int(1)));
+        hold.begin_release(outer);
+        assert_eq!(left(&count), None);
+        assert_eq!(left(&whole), Some(Argument::Int(0)));
+    }
+}

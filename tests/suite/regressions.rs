@@ -117,53 +117,6 @@ fn a_force_unlock_whose_reply_was_lost_is_not_repeated() {
     drop(lost);
 }
 
-/// The watchdog put a count right while the guard released, and removed the hold itself.
-#[test]
-fn a_count_in_doubt_does_not_cost_the_hold() {
-    let ground = Ground::new();
-    let server = ground.server_with(|plain| plain.password("pw"));
-    let proxy = Proxy::to(server.addr());
-    let name = ground.name("L");
-    let slow = Arc::new(AtomicBool::new(false));
-    let provider = {
-        let slow = Arc::clone(&slow);
-        move || {
-            // The pool's connections take their time; the watchdog's do not.
-            if slow.load(Ordering::SeqCst) && on_thread("r2d2") {
-                thread::sleep(millis(1600));
-            }
-            Ok("pw".into())
-        }
-    };
-    let client = connect_to(&ground, &proxy.url(), |plain: ClientBuilder| {
-        plain
-            .response_timeout(millis(2000))
-            .connect_timeout(millis(4000))
-            .password_provider(provider)
-    });
-    let lock = client.reentrant_lock(&name);
-    let guard = lock.try_lock().expect("answered").expect("free");
-    proxy.swallow_replies(script(&name), 2);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            eventually(BOUND, "both copies", || proxy.swallowed() == 2);
-            proxy.refuse(true);
-        });
-        lock.try_lock().expect_err("both replies were lost");
-    });
-    proxy.cut_all();
-    slow.store(true, Ordering::SeqCst);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let before = proxy.refused();
-            eventually(BOUND, "the release has begun", || proxy.refused() > before);
-            proxy.refuse(false);
-        });
-        assert!(guard.is_held());
-        guard.unlock().expect("it was held");
-    });
-}
-
 /// An abandoned release was forgotten at the first refusal.
 #[test]
 fn an_abandoned_release_outlives_a_refusal() {
