@@ -44,7 +44,7 @@ impl ClientBuilder {
 
     /// Sets how many holds are renewed by one script (Redisson's `lockWatchdogBatchSize`).
     ///
-    /// Defaults to 100. Zero is refused when the client is built.
+    /// Defaults to 100. Zero or more than 10,000 is refused when the client is built.
     pub fn lock_watchdog_batch_size(mut self, size: usize) -> Self {
         self.settings.lock_watchdog_batch_size = size;
         self
@@ -71,6 +71,8 @@ impl ClientBuilder {
 
     /// Sets how long it may take to open a connection, TLS and authentication included.
     ///
+    /// Looking up the name of the server is not included: that is up to the system's resolver.
+    ///
     /// Defaults to 2 seconds. Zero is refused when the client is built.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -88,7 +90,8 @@ impl ClientBuilder {
     /// Sets how many connections there may be for acquiring and asking.
     ///
     /// They are opened when needed, and closed after a minute without use. Two more are kept for
-    /// releases, one for the watchdog. Defaults to 64. Zero is refused when the client is built.
+    /// releases, one for the watchdog. Defaults to 64. Zero or more than 10,000 is refused when the client is
+    /// built.
     pub fn pool_size(mut self, size: usize) -> Self {
         self.settings.pool_size = size;
         self
@@ -106,6 +109,7 @@ impl ClientBuilder {
     /// Sets a function from the names that the program uses to the names in Redis (Redisson's
     /// `nameMapper`).
     ///
+    /// It must not own a clone of the client, which would then never end.
     /// `name()` of locks and guards gives the program's name, [`Error::name`] the one in Redis.
     /// Defaults to none: the names are equal.
     pub fn name_mapper(mut self, mapper: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
@@ -115,8 +119,10 @@ impl ClientBuilder {
 
     /// Sets a function that is asked for the password each time a connection is opened.
     ///
-    /// It goes before a password in the URL. When it fails, opening the connection fails with
-    /// [`NoPermission`](crate::ErrorKind::NoPermission). Defaults to none.
+    /// It goes before a password in the URL. When it fails or panics, opening the connection fails
+    /// with [`NoPermission`](crate::ErrorKind::NoPermission). It should answer soon: the watchdog
+    /// asks it too, and renews nothing meanwhile. It must not own a clone of the client, which
+    /// would then never end. Defaults to none.
     pub fn password_provider(
         mut self,
         provider: impl Fn() -> Result<String, Box<dyn error::Error + Send + Sync>>
@@ -189,6 +195,9 @@ impl ClientBuilder {
     }
 
     fn checked(self) -> Result<Settings> {
+        /// More keys than these make a script too long for the others to wait for, and more
+        /// connections no server has by default.
+        const MOST: usize = 10_000;
         let settings = self.settings;
         let least = Duration::from_millis(1);
         for (name, value, least) in [
@@ -229,6 +238,11 @@ impl ClientBuilder {
         ] {
             if value == 0 {
                 return Err(Error::config(format!("{name} must be at least 1")));
+            }
+            if value > MOST {
+                return Err(Error::config(format!(
+                    "{name} must not be more than {MOST}"
+                )));
             }
         }
         Ok(settings)

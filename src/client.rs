@@ -21,8 +21,9 @@ use crate::{
 ///
 /// The client, the handles made from it and their guards keep its threads alive; the last one gone
 /// stops and joins them. [`shutdown`](Self::shutdown) ends it at once. In a process made by `fork`
-/// the client is closed: every call answers [`Closed`](crate::ErrorKind::Closed), and the holds stay with
-/// the parent.
+/// the client is closed: every call answers [`Closed`](crate::ErrorKind::Closed), and the holds
+/// stay with the parent. Such a process can make no client of its own either before it has called
+/// `exec`: the locks that threads of the parent waited for do not survive a fork.
 ///
 /// A guard that is never dropped (`mem::forget`, `process::exit`, `panic = "abort"`, a guard in a
 /// thread-local of a thread that never ends) is not released: it lives as long as the process
@@ -114,7 +115,7 @@ impl Client {
 
     /// Counts of what this client has open just now. No I/O.
     pub fn state(&self) -> ClientState {
-        if self.core.is_closed() {
+        if !self.core.is_at_home() {
             return ClientState {
                 connections: 0,
                 holds: 0,

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     Cancelled,
     /// The client was shut down, or this process is a fork of the one that made it.
     Closed,
-    /// A setting or an argument is not acceptable; nothing was sent.
+    /// A setting, an argument or the server's role is not acceptable; nothing was written.
     Config,
     /// The server cannot be reached or does not serve now: refused, reset, TLS, or it answered
     /// `READONLY`, `LOADING`, `BUSY`, `NOREPLICAS`, `MISCONF` or "too many clients".
@@ -183,7 +183,7 @@ impl error::Error for Error {
 }
 
 /// A name may be a megabyte long: a log line should not be.
-struct Shortened<'a>(&'a str);
+pub(crate) struct Shortened<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Shortened<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

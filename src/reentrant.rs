@@ -30,6 +30,9 @@ use crate::{
 /// When the lease ends, when the process cannot reach Redis until its time is over, when somebody
 /// unlocks it by force or deletes the key, when Redis loses its data. The guard tells.
 ///
+/// One case it cannot tell in time: on a machine that was suspended, the clock that it counts by
+/// may have stood still. After such a pause ask [`verify`](LockGuard::verify) before trusting it.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -99,7 +102,8 @@ impl ReentrantLock {
     /// Frees the lock whoever holds it, and wakes a waiter; false if it was free.
     ///
     /// Guards of this client are lost at once, others find out by themselves. For people who
-    /// mend things: the holder may be at work.
+    /// mend things: the holder may be at work. It is sent once: when its reply is lost, the error
+    /// leaves open whether it happened.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use super::{
     contest::{Bell, Contest, Ear, Granted, Outcome, Turn, Wish},
     grip::Grip,
     hold::{Hold, Keep},
+    orphan::Orphan,
     thread,
-    watchdog::Orphan,
 };
 use crate::{
     cancel::CancelToken,
@@ -309,18 +309,21 @@ impl Shared {
             .transport
             .call(Lane::Acquire, &ask.request, Some(&undo), budget)
         {
-            Ok(answer) => match (ask.decode)(answer.reply) {
-                Ok(acquired) => Ok((acquired, answer.sent)),
-                Err(malformed) => Err(self.malformed(malformed).about(&subject.key)),
-            },
+            Ok(answer) => {
+                self.tie_up(answer.loose);
+                match (ask.decode)(answer.reply) {
+                    Ok(acquired) => Ok((acquired, answer.sent)),
+                    Err(malformed) => Err(self.malformed(malformed).about(&subject.key)),
+                }
+            }
             Err(failure) => {
                 if failure.doubtful {
                     self.watchdog.adopt(match count {
-                        1 => Orphan::new(hold, failure.fences),
+                        1 => Orphan::hold(hold, lease, failure.fences),
                         _ => {
                             // It may have raised the TTL above what the hold believes.
                             self.doubt(hold);
-                            Orphan::counted(hold, failure.fences)
+                            Orphan::count(hold, lease, failure.fences)
                         }
                     });
                 }

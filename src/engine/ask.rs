@@ -10,7 +10,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Ask, Holdings, Released, Renewal, Renewed, Subject},
-    transport::Lane,
+    transport::{Budget, Lane, kind_in_text},
 };
 
 impl Shared {
@@ -45,10 +45,13 @@ impl Shared {
         self.check_open()?;
         // Those that were there before are gone when it says so; later ones may be new.
         let holds = self.registry.of_key(&subject.key);
-        let released = self.ask(subject, subject.kind.force_unlock(subject))?;
+        let released = self.force(subject)?;
         if released != Released::Gone {
             for hold in holds {
-                self.lose(&hold, LostReason::Gone);
+                // Not one that its own guard has released meanwhile.
+                if self.registry.contains(&hold) {
+                    self.lose(&hold, LostReason::Gone);
+                }
             }
         }
         match released {
@@ -56,6 +59,26 @@ impl Shared {
             Released::Done(_) => Ok(true),
             Released::Unannounced => Err(release::unannounced().about(&subject.key)),
         }
+    }
+
+    /// Never sent twice: it names no holder, and a second copy could free the next one.
+    fn force(&self, subject: &Subject) -> Result<Released> {
+        let ask = subject.kind.force_unlock(subject);
+        let budget = Budget {
+            repeats: false,
+            ..self.short_budget()
+        };
+        match self
+            .transport
+            .call(Lane::Release, &ask.request, None, budget)
+        {
+            Ok(answer) => (ask.decode)(answer.reply).map_err(|reply| self.malformed(reply)),
+            Err(failure) => {
+                self.tie_up(failure.fences);
+                Err(failure.error)
+            }
+        }
+        .map_err(|error| error.about(&subject.key))
     }
 
     fn hold_of_current_thread(&self, subject: &Subject) -> Result<Option<Arc<Hold>>> {
@@ -68,7 +91,11 @@ impl Shared {
     pub(super) fn verify(&self, hold: &Arc<Hold>) -> Result<()> {
         self.check_live(hold)?;
         let subject = &hold.subject;
-        match self.ask(subject, subject.kind.is_held(subject, &hold.holder)) {
+        let ask = subject.kind.is_held(subject, &hold.holder);
+        match self
+            .ask_at(Lane::Release, subject, ask)
+            .map(|(held, _)| held)
+        {
             // The answer may have come too late.
             Ok(true) => self.check_live(hold),
             Ok(false) => {
@@ -109,7 +136,8 @@ impl Shared {
             holder: &hold.holder,
             lease,
         }]);
-        let asked = self.ask_at(subject, ask);
+        // Like a release, before those who only want to acquire: its time may be running out.
+        let asked = self.ask_at(Lane::Release, subject, ask);
         let (renewed, sent) = asked.inspect_err(|_| self.doubt(hold))?;
         match renewed.into_iter().next() {
             Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
@@ -122,7 +150,7 @@ impl Shared {
                 self.check_live(hold)
             }
             Some(Renewed::Failed(text)) => {
-                let error = Error::new(ErrorKind::Protocol, format!("not extended: {text}"));
+                let error = Error::new(kind_in_text(&text), format!("not extended: {text}"));
                 Err(error.about(&subject.key))
             }
             None => {
@@ -132,15 +160,15 @@ impl Shared {
     }
 
     fn ask<T>(&self, subject: &Subject, ask: Ask<T>) -> Result<T> {
-        Ok(self.ask_at(subject, ask)?.0)
+        Ok(self.ask_at(Lane::Acquire, subject, ask)?.0)
     }
 
-    fn ask_at<T>(&self, subject: &Subject, ask: Ask<T>) -> Result<(T, Instant)> {
+    fn ask_at<T>(&self, lane: Lane, subject: &Subject, ask: Ask<T>) -> Result<(T, Instant)> {
         self.check_open()?;
         let about = |error: Error| error.about(&subject.key);
         let answer = self
             .transport
-            .call(Lane::Acquire, &ask.request, None, self.short_budget())
+            .call(lane, &ask.request, None, self.short_budget())
             .map_err(|failure| about(failure.error))?;
         let sent = answer.sent;
         match (ask.decode)(answer.reply) {

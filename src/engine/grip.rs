@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Core, Shared,
+    Alive, Core,
     hold::{Fate, Hold},
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Grip {
 #[derive(Clone)]
 pub(crate) struct Fated {
     /// Not the core: who watches does not keep the client alive.
-    shared: Arc<Shared>,
+    alive: Alive,
     hold: Arc<Hold>,
     fate: Fate,
 }
@@ -83,7 +83,7 @@ impl Grip {
 
     pub(crate) fn fated(&self) -> Fated {
         Fated {
-            shared: self.core.shared(),
+            alive: self.core.alive(),
             hold: Arc::clone(&self.hold),
             fate: Arc::clone(&self.fate),
         }
@@ -118,14 +118,14 @@ impl fmt::Debug for Grip {
 
 impl Fated {
     pub(crate) fn now(&self) -> Option<Ended> {
-        if self.shared.is_closed() {
+        if self.alive.is_closed() {
             return Some(self.closed());
         }
         self.hold.fate(&self.fate)
     }
 
     pub(crate) fn wait(&self, timeout: Duration) -> Ended {
-        if self.shared.is_closed() {
+        if self.alive.is_closed() {
             return self.closed();
         }
         // So far away that it cannot be counted: for ever.

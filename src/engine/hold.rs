@@ -9,6 +9,7 @@ use std::{
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{
+    error::Shortened,
     event::{Ended, LostReason},
     protocol::Subject,
 };
@@ -292,7 +293,7 @@ impl State {
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("name", &self.subject.name)
+            .field("name", &Shortened(&self.subject.name))
             .field("holder", &self.holder)
             .finish_non_exhaustive()
     }

@@ -6,6 +6,7 @@ mod contest;
 mod grip;
 mod herald;
 mod hold;
+mod orphan;
 mod registry;
 mod release;
 mod thread;
@@ -25,14 +26,15 @@ pub(crate) use acquire::{Terms, Wait};
 pub(crate) use contest::Bell;
 pub(crate) use grip::{Fated, Grip};
 use hold::Hold;
+use orphan::Orphan;
 use threads::Threads;
 
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Result, Shortened},
     event::{Event, LostReason},
     protocol::Malformed,
     settings::Settings,
-    transport::{Budget, Endpoint, HEARTBEAT, Notice, Transport},
+    transport::{Budget, Endpoint, Fence, HEARTBEAT, Notice, Transport},
 };
 
 /// What client, handles and guards own together: the last one gone ends the threads.
@@ -51,8 +53,25 @@ pub(crate) struct Shared {
     watchdog: watchdog::Watchdog,
     herald: Option<herald::Herald>,
     next_number: AtomicU64,
-    closed: AtomicBool,
+    alive: Alive,
+}
+
+/// Whether a client may still be used: all that a watcher of its guards has to keep of it.
+#[derive(Clone)]
+pub(crate) struct Alive {
+    closed: Arc<AtomicBool>,
     process: u32,
+}
+
+impl Alive {
+    pub(crate) fn is_closed(&self) -> bool {
+        // The process first: after a fork nothing else may be touched.
+        self.is_forked() || self.closed.load(Ordering::Acquire)
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
 }
 
 impl Core {
@@ -68,8 +87,10 @@ impl Core {
             watchdog: watchdog::Watchdog::default(),
             herald: settings.on_event.as_ref().map(|_| herald::Herald::new()),
             next_number: AtomicU64::new(1),
-            closed: AtomicBool::new(false),
-            process: std::process::id(),
+            alive: Alive {
+                closed: Arc::default(),
+                process: std::process::id(),
+            },
             id,
             settings,
         });
@@ -89,10 +110,6 @@ impl Core {
             core.threads.spawn("e", &core.shared, herald::run)?;
         }
         Ok(core)
-    }
-
-    pub(crate) fn shared(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
     }
 
     /// Closes the client: guards are lost, threads end, nothing is released in Redis.
@@ -173,8 +190,16 @@ impl Shared {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // The process first: after a fork nothing else may be touched.
-        self.is_forked() || self.closed.load(Ordering::Acquire)
+        self.alive.is_closed()
+    }
+
+    /// Whether this is the process that made the client.
+    pub(crate) fn is_at_home(&self) -> bool {
+        !self.is_forked()
+    }
+
+    pub(crate) fn alive(&self) -> Alive {
+        self.alive.clone()
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -185,11 +210,11 @@ impl Shared {
     }
 
     fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.alive.is_forked()
     }
 
     fn close(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if self.alive.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         for hold in self.registry.all() {
@@ -226,8 +251,8 @@ impl Shared {
         }
         let reason = hold.lost().unwrap_or(reason);
         log::warn!(
-            "lock {:?}: hold {} lost: {reason:?}",
-            hold.subject.name,
+            "lock {}: hold {} lost: {reason:?}",
+            Shortened(&hold.subject.name),
             hold.holder
         );
         self.raise(|| Event::Lost {
@@ -249,8 +274,15 @@ impl Shared {
     /// believes in.
     fn settle(&self, hold: &Arc<Hold>) {
         if hold.take_doubt() {
-            let orphan = watchdog::Orphan::new(hold, Vec::new());
-            self.watchdog.adopt(orphan);
+            let left = LONGEST_DOUBT.max(self.settings.lock_watchdog_timeout);
+            self.watchdog.adopt(Orphan::hold(hold, left, Vec::new()));
+        }
+    }
+
+    /// Late copies that could not be killed just now are killed later.
+    fn tie_up(&self, loose: Vec<Fence>) {
+        if !loose.is_empty() {
+            self.watchdog.adopt(Orphan::copies(loose));
         }
     }
 
@@ -285,6 +317,7 @@ impl Shared {
         Budget {
             attempts: 2,
             deadline: Instant::now() + self.settings.response_timeout * 2,
+            repeats: true,
         }
     }
 
@@ -295,6 +328,9 @@ impl Shared {
         )
     }
 }
+
+/// For how long an extension that was not answered may keep a hold, as far as it is worth trying.
+const LONGEST_DOUBT: Duration = Duration::from_secs(3600);
 
 /// Ten years: beyond it Redis would refuse the TTL after it took the lock.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

@@ -9,7 +9,7 @@ use super::{
     Shared,
     contest::{Contest, Wish},
     hold::{Chain, Hold},
-    watchdog::Orphan,
+    orphan::Orphan,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -89,13 +89,16 @@ impl Shared {
             .call(Lane::Release, &ask.request, None, self.short_budget());
         let answered = match answer {
             Ok(answer) => match (ask.decode)(answer.reply) {
-                Ok(done) => Ok((done, answer.sent, answer.repeated)),
+                Ok(done) => {
+                    self.tie_up(answer.loose);
+                    Ok((done, answer.sent, answer.repeated))
+                }
                 Err(malformed) => Err(self.malformed(malformed)),
             },
             Err(failure) => {
                 // Nobody knows whether the one or the other has it, or nobody: none shall.
                 let fences = failure.fences.clone();
-                self.watchdog.adopt(Orphan::new(&next, fences));
+                self.watchdog.adopt(Orphan::hold(&next, wish.lease, fences));
                 self.abandon(hold, failure)
             }
         };
@@ -141,8 +144,12 @@ impl Shared {
             .call(Lane::Release, &ask.request, None, budget)
         {
             Ok(Answer {
-                reply, repeated, ..
+                reply,
+                repeated,
+                loose,
+                ..
             }) => {
+                self.tie_up(loose);
                 let released =
                     (ask.decode)(reply).map_err(|malformed| self.malformed(malformed))?;
                 self.read_release(hold, left, released, repeated)
@@ -174,7 +181,9 @@ impl Shared {
     /// The full release failed: the watchdog goes on trying where that may help.
     fn abandon<T>(&self, hold: &Arc<Hold>, failure: Failure) -> Result<T> {
         if failure.error.is_retryable() {
-            self.watchdog.adopt(Orphan::new(hold, failure.fences));
+            let left = hold.remaining();
+            self.watchdog
+                .adopt(Orphan::hold(hold, left, failure.fences));
         }
         Err(self.note_wrong_type(hold, failure.error))
     }

@@ -1,19 +1,19 @@
 //! The thread that keeps holds alive, and releases what was left in doubt.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Shared, hold::Hold};
+use super::{Shared, hold::Hold, orphan::Orphan};
 use crate::{
     error::{Error, ErrorKind},
     event::{Event, LostReason},
-    protocol::{Renewal, Renewed, Request},
-    transport::{Fence, HEARTBEAT, Link, wake},
+    protocol::{Renewal, Renewed},
+    transport::{HEARTBEAT, Link, kind_in_text, wake},
 };
 
 /// How soon a failed renewal or release is tried again; doubled up to the longest.
@@ -22,9 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pooled connections idle for longer are closed.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// A server away for longer than this after an orphan's lease is not waited for.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
@@ -37,48 +34,6 @@ struct State {
     stopped: bool,
     knocked: bool,
     orphans: Vec<Orphan>,
-}
-
-/// What Redis may have of a hold beyond what this process believes: left by a request whose reply
-/// was lost.
-#[derive(Debug)]
-pub(crate) struct Orphan {
-    hold: Arc<Hold>,
-    /// Whether the hold itself is believed in, and only its count is in doubt.
-    live: bool,
-    /// Before its release counts, the late copies must be excluded.
-    fences: Vec<Fence>,
-    until: Instant,
-}
-
-impl Orphan {
-    /// A hold that must not be there, once the doubtful copies on `fences` are killed.
-    pub(super) fn new(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
-        Self {
-            hold: Arc::clone(hold),
-            live: false,
-            fences,
-            until: Instant::now().max(hold.deadline()) + PATIENCE,
-        }
-    }
-
-    /// A hold that is there, but perhaps counted once too often.
-    pub(super) fn counted(hold: &Arc<Hold>, fences: Vec<Fence>) -> Self {
-        Self {
-            live: true,
-            ..Self::new(hold, fences)
-        }
-    }
-
-    /// What puts it right. The count as it is now: the hold may have gone on meanwhile.
-    fn release(&self) -> Request {
-        let subject = &self.hold.subject;
-        let left = if self.live { self.hold.count() } else { 0 };
-        subject
-            .kind
-            .release(subject, &self.hold.holder, left)
-            .request
-    }
 }
 
 impl Watchdog {
@@ -218,53 +173,51 @@ impl Rounds<'_> {
 
     /// Renews every hold that asks for it; false if one has to be tried again soon.
     fn renew(&mut self) -> bool {
-        let timeout = self.shared.settings.lock_watchdog_timeout;
-        let mut kinds: BTreeMap<&str, Vec<Arc<Hold>>> = BTreeMap::new();
-        for hold in self.shared.registry.all() {
-            if hold.wanted(timeout).is_some() {
-                kinds
-                    .entry(hold.subject.kind.name())
-                    .or_default()
-                    .push(hold);
-            }
-        }
-        let size = self.shared.settings.lock_watchdog_batch_size;
+        let mut batches = self.batches();
         let mut well = true;
-        for holds in kinds.values() {
-            for batch in holds.chunks(size) {
-                if self.shared.watchdog.is_stopped() {
-                    return true;
+        while let Some(batch) = batches.pop_front() {
+            if self.shared.watchdog.is_stopped() {
+                return true;
+            }
+            match self.renew_batch(&batch) {
+                Ok(all) => well &= all,
+                Err(error) if is_link_trouble(&error) || !self.link.is_open() => {
+                    let rest = batch.into_iter().chain(batches.into_iter().flatten());
+                    self.tell(&rest.collect::<Vec<_>>(), error);
+                    return false;
                 }
-                match self.renew_batch(batch) {
-                    Ok(all) => well &= all,
-                    Err(error) if is_link_trouble(&error) => {
-                        self.tell(batch, error);
-                        return false;
-                    }
-                    // The server refused the batch: one of its keys must not cost the others.
-                    Err(_) => {
-                        for hold in batch {
-                            if self.shared.watchdog.is_stopped() {
-                                return true;
-                            }
-                            let one = std::slice::from_ref(hold);
-                            match self.renew_batch(one) {
-                                Ok(all) => well &= all,
-                                Err(error) if is_link_trouble(&error) => {
-                                    self.tell(one, error);
-                                    return false;
-                                }
-                                Err(error) => {
-                                    well = false;
-                                    self.tell(one, error);
-                                }
-                            }
-                        }
+                Err(error) if batch.len() == 1 => {
+                    self.tell(&batch, error);
+                    well = false;
+                }
+                // The server refused the batch: one of its keys must not cost the others.
+                Err(_) => {
+                    for hold in batch.into_iter().rev() {
+                        batches.push_front(vec![hold]);
                     }
                 }
             }
         }
         well
+    }
+
+    /// The holds to renew, a kind at a time, the most urgent first.
+    fn batches(&self) -> VecDeque<Vec<Arc<Hold>>> {
+        let timeout = self.shared.settings.lock_watchdog_timeout;
+        let mut kinds: BTreeMap<&str, Vec<Arc<Hold>>> = BTreeMap::new();
+        for hold in self.shared.registry.all() {
+            if hold.wanted(timeout).is_some() {
+                let kind = hold.subject.kind.name();
+                kinds.entry(kind).or_default().push(hold);
+            }
+        }
+        let size = self.shared.settings.lock_watchdog_batch_size;
+        let mut batches = VecDeque::new();
+        for mut holds in kinds.into_values() {
+            holds.sort_by_cached_key(|hold| hold.deadline());
+            batches.extend(holds.chunks(size).map(<[_]>::to_vec));
+        }
+        batches
     }
 
     /// Renews in one request; false if some were not, though the server took the request.
@@ -304,7 +257,7 @@ impl Rounds<'_> {
                 Renewed::Gone => self.shared.lose(hold, LostReason::Gone),
                 Renewed::Failed(text) => {
                     well = false;
-                    let error = Error::new(ErrorKind::Protocol, format!("not renewed: {text}"));
+                    let error = Error::new(kind_in_text(&text), format!("not renewed: {text}"));
                     self.tell(std::slice::from_ref(hold), error.about(&hold.subject.key));
                 }
             }
@@ -312,28 +265,33 @@ impl Rounds<'_> {
         Ok(well)
     }
 
-    /// Releases orphans until the renewals are due again; false if one has to be tried again.
+    /// Puts orphans right until the renewals are due again; false if one has to be tried again.
     fn release_orphans(&mut self, until: Instant) -> bool {
+        let mut again = Vec::new();
         while let Some(orphan) = self.orphans.pop() {
-            if self.shared.watchdog.is_stopped() || Instant::now() > orphan.until {
+            let over = self.shared.watchdog.is_stopped() || Instant::now() > orphan.until;
+            let Some(remedy) = orphan.remedy().filter(|_| !over) else {
                 continue;
-            }
-            match self
-                .link
-                .call(&orphan.release(), &orphan.fences, self.timeout)
-            {
+            };
+            match self.link.call(&remedy, &orphan.fences, self.timeout) {
                 Ok(_) => {}
-                Err(error) if is_link_trouble(&error) => {
-                    self.orphans.push(orphan);
-                    return false;
+                Err(error) if error.kind() == ErrorKind::WrongType => {}
+                Err(error) => {
+                    log::warn!("an abandoned hold could not be released: {error}");
+                    again.push(orphan);
+                    if is_link_trouble(&error) || !self.link.is_open() {
+                        break;
+                    }
                 }
-                Err(error) => log::warn!("an abandoned hold could not be released: {error}"),
             }
             if Instant::now() >= until {
-                return self.orphans.is_empty();
+                break;
             }
         }
-        true
+        let well = again.is_empty();
+        // Those that were refused come after the others.
+        self.orphans.splice(..0, again);
+        well
     }
 
     fn tell(&self, batch: &[Arc<Hold>], error: Error) {

@@ -36,6 +36,8 @@ pub(crate) struct Transport {
 pub(crate) struct Budget {
     pub(crate) attempts: u32,
     pub(crate) deadline: Instant,
+    /// Whether a request that may have run is sent again.
+    pub(crate) repeats: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct Answer {
     pub(crate) sent: Instant,
     /// Whether an earlier copy may have had the effect.
     pub(crate) repeated: bool,
+    /// The connections of earlier copies that could not be killed this time.
+    pub(crate) loose: Vec<Fence>,
 }
 
 /// A call that was given up.
@@ -97,7 +101,11 @@ impl Transport {
                 },
             };
             let transient = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
-            if !transient || attempt >= budget.attempts || Instant::now() >= budget.deadline {
+            if !transient
+                || attempt >= budget.attempts
+                || Instant::now() >= budget.deadline
+                || (doubt.any && !budget.repeats)
+            {
                 return Err(doubt.give_up(error, undo));
             }
             attempt += 1;
@@ -131,6 +139,7 @@ impl Transport {
             let budget = Budget {
                 attempts: 1,
                 deadline: Instant::now() + limit,
+                repeats: false,
             };
             let _ = self.call(Lane::Acquire, &wake(channel), None, budget);
         }
@@ -175,14 +184,12 @@ impl Transport {
             .min(deadline.saturating_duration_since(sent));
         match connection.call(request, &doubt.fences, timeout) {
             Ok(replied) => {
-                if let Some(why) = replied.unfenced {
-                    self.endpoint
-                        .warn_once(&format!("CLIENT KILL failed ({why})"));
-                }
+                let fences = std::mem::take(&mut doubt.fences);
                 Ok(Answer {
                     reply: replied.reply,
                     sent,
                     repeated: doubt.any,
+                    loose: self.endpoint.loose(replied.unfenced, fences),
                 })
             }
             Err(Trouble::Refused(error)) => Err(Setback::Connected(error)),

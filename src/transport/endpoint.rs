@@ -266,6 +266,21 @@ impl Endpoint {
         )
     }
 
+    /// What is left of the fences after `unfenced` was the answer to the killing.
+    ///
+    /// Where the server will never do it, nothing: one warning says so. Where it could not just
+    /// now, all of them.
+    pub(super) fn loose(&self, unfenced: Option<Error>, fences: Vec<Fence>) -> Vec<Fence> {
+        match unfenced {
+            None => Vec::new(),
+            Some(error) if error.is_retryable() => fences,
+            Some(error) => {
+                self.warn_once(&format!("CLIENT KILL failed ({error})"));
+                Vec::new()
+            }
+        }
+    }
+
     /// Whoever cannot be named cannot be killed, so a request whose reply was lost is repeated
     /// without the fence; that is worth a word, but not one for each connection.
     pub(super) fn warn_once(&self, why: &str) {

@@ -58,7 +58,8 @@ fn kind_of_code(code: &str) -> Option<ErrorKind> {
     })
 }
 
-fn kind_in_text(text: &str) -> ErrorKind {
+/// The kind of an error of which there is only the text, as scripts hand it on.
+pub(crate) fn kind_in_text(text: &str) -> ErrorKind {
     const REFUSALS: [&str; 4] = [
         "The user executing the script",
         "ACL failure",

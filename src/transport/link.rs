@@ -35,6 +35,10 @@ impl Link {
         }
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.connection.is_some()
+    }
+
     /// Opens the connection if there is none.
     pub(crate) fn open(&mut self, limit: Duration) -> Result<()> {
         if self.connection.is_none() {
@@ -84,16 +88,15 @@ impl Link {
             self.connection = None;
         }
         let replied = result?;
-        if let Some(why) = replied.unfenced {
-            self.endpoint
-                .warn_once(&format!("CLIENT KILL failed ({why})"));
-        }
         let repeated = !self.fences.is_empty();
+        let loose = self.endpoint.loose(replied.unfenced, all);
         self.fences.clear();
+        self.fences.extend(loose);
         Ok(Answer {
             reply: replied.reply,
             sent,
             repeated,
+            loose: Vec::new(),
         })
     }
 }

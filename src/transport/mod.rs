@@ -14,6 +14,7 @@ mod wire;
 pub(crate) use call::{Answer, Budget, Failure, Transport, wake};
 pub(crate) use connection::Fence;
 pub(crate) use endpoint::Endpoint;
+pub(crate) use failure::kind_in_text;
 pub(crate) use gate::Lane;
 pub(crate) use link::Link;
 pub(crate) use notifier::{HEARTBEAT, Listener, Notice, Subscription};

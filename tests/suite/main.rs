@@ -15,6 +15,7 @@ mod lifetime;
 mod loss;
 mod model;
 
+mod regressions;
 mod scenarios;
 mod told_once;
 mod watchdog;

@@ -8,7 +8,12 @@ if redis.call('exists', key) == 0 then
         return 'lost'
     end
     redis.call('hset', key, holder, count)
-    redis.call('pexpire', key, lease)
+    local set = redis.pcall('pexpire', key, lease)
+    if type(set) == 'table' then
+        -- Better no lock than one without an end.
+        redis.call('del', key)
+        return set
+    end
     return nil
 end
 if redis.call('hexists', key, holder) == 0 then

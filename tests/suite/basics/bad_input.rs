@@ -132,6 +132,7 @@ fn settings_that_are_none() {
     ];
     let mut bad = vec![
         ("pool_size", Client::builder().pool_size(0)),
+        ("pool_size", Client::builder().pool_size(usize::MAX)),
         (
             "lock_watchdog_batch_size",
             Client::builder().lock_watchdog_batch_size(0),

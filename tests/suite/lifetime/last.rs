@@ -128,7 +128,8 @@ fn fifty_clients_leave_nothing() {
                 client.shutdown();
             }
         }
-        assert_eq!(threads_of(&id), Vec::<String>::new(), "round {number}");
+        // A thread that was joined may be listed for a moment longer.
+        eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());
     }
     nobody_connected(&server);
 }
