@@ -14,8 +14,10 @@ mod interop;
 mod lifetime;
 mod loss;
 mod model;
+mod notifier;
 
 mod regressions;
 mod scenarios;
 mod told_once;
+mod waiting;
 mod watchdog;

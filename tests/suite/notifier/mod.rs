@@ -1,0 +1,1 @@
+//! The unlock notifier and the hand-off when things break.

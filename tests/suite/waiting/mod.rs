@@ -1,0 +1,1 @@
+//! Waiting for a lock: who gets it, when, and what is left of those who give up.
