@@ -120,10 +120,13 @@ impl Core {
                 number: place.number,
             })
         });
+        // Once more: a shutdown sends away only those who were in line then.
+        self.check_open()?;
         if place.is_first() {
             // Looked up after joining: who releases after this finds us in line.
+            let seen = place.contest.seen();
             if let Some(end) = self.held_here(subject) {
-                place.contest.held_until(end);
+                place.contest.held_until(end, seen);
             } else if let Some(said) = said {
                 let refused = matches!(said, Outcome::Refused(_));
                 place.contest.asked(place.number, said);

@@ -23,6 +23,9 @@ use crate::{
 /// No sleep is longer, whatever Redis said: a message that was lost costs this much at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3);
 
+/// As long as nobody listens, somebody looks sooner: what others do to the key is not heard of.
+const UNHEARD: Duration = Duration::from_millis(100);
+
 /// A TTL that is over says "now" again and again until Redis removes the key: ask ever more slowly.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 const SLOWEST_SPIN: Duration = Duration::from_millis(64);
@@ -76,6 +79,7 @@ struct State {
     /// Counts whatever may have changed the answer since the last time we asked.
     news: u64,
     asked_at: u64,
+    asking_since: Instant,
     ask_again: Instant,
     spins: u32,
     failing: Option<(Instant, Error)>,
@@ -92,6 +96,7 @@ struct State {
 struct Waiter {
     number: u64,
     wish: Wish,
+    joined: Instant,
     /// Whether a request in its name is under way.
     busy: bool,
     cancelled: bool,
@@ -107,6 +112,7 @@ impl Contest {
                 next_number: 0,
                 news: 0,
                 asked_at: 0,
+                asking_since: Instant::now(),
                 ask_again: Instant::now(),
                 spins: 0,
                 failing: None,
@@ -123,7 +129,7 @@ impl Contest {
     /// Waits for this waiter's turn, for its hold, or for the end of its patience.
     ///
     /// Without a deadline, patience ends when Redis failed for `retry` without a break: one clock
-    /// for all, so that a dead server does not cost each its own.
+    /// for all who wait, so that a dead server does not fail them one after the other.
     pub(crate) fn turn(&self, number: u64, deadline: Option<Instant>, retry: Duration) -> Turn {
         let mut state = self.state.lock();
         loop {
@@ -149,7 +155,8 @@ impl Contest {
             if deadline.is_none()
                 && let Some((since, _)) = &state.failing
             {
-                until = since.checked_add(retry);
+                // Who came later has its own patience.
+                until = state.waiters[place].joined.max(*since).checked_add(retry);
             }
             if until.is_some_and(|until| now >= until) {
                 return Turn::TimedOut(state.failing.as_ref().map(|(_, error)| error.clone()));
@@ -160,6 +167,7 @@ impl Contest {
                     _ if state.news != state.asked_at || now >= state.ask_again => {
                         state.courtesy = None;
                         state.asked_at = state.news;
+                        state.asking_since = now;
                         state.waiters[0].busy = true;
                         return Turn::Ask;
                     }
@@ -185,7 +193,7 @@ impl Contest {
             Outcome::Held => {
                 state.failing = None;
                 state.spins = 0;
-                state.ask_again = now + LONGEST_SLEEP;
+                state.ask_again = now + state.longest_sleep();
                 if let Some(place) = state.place(number) {
                     state.waiters.remove(place);
                 }
@@ -196,7 +204,8 @@ impl Contest {
                 state.ask_again = now + sleep;
             }
             Outcome::Failed(error) => {
-                let since = state.failing.take().map_or(now, |(since, _)| since);
+                let began = state.asking_since;
+                let since = state.failing.take().map_or(began, |(since, _)| since);
                 state.failing = Some((since, error));
                 let sleep = state.spin(Duration::from_millis(10));
                 state.ask_again = now + sleep;
@@ -227,7 +236,7 @@ impl Contest {
     /// Gives the first its hold; gives it back when the first has gone meanwhile.
     pub(crate) fn grant(&self, number: u64, granted: Granted) -> Result<(), Granted> {
         let mut state = self.state.lock();
-        state.ask_again = Instant::now() + LONGEST_SLEEP;
+        state.ask_again = Instant::now() + state.longest_sleep();
         state.failing = None;
         let Some(place) = state.place(number) else {
             return Err(granted);
@@ -262,6 +271,10 @@ impl Contest {
         let ours = u64::from(state.listens);
         state.news += 1;
         state.courtesy = (told > ours).then(|| Instant::now() + COURTESY);
+        if told == 0 {
+            // Nothing was sent, or it did not reach us: the next message is another's.
+            state.echo = None;
+        }
         state.wake_first();
     }
 
@@ -280,10 +293,16 @@ impl Contest {
     }
 
     /// One of us holds the key, so asking is of no use before then.
-    pub(crate) fn held_until(&self, deadline: Instant) {
+    ///
+    /// `seen` was taken before that was looked up: what happened since is news.
+    pub(crate) fn held_until(&self, deadline: Instant, seen: u64) {
         let mut state = self.state.lock();
-        state.asked_at = state.news;
-        state.ask_again = deadline.min(Instant::now() + LONGEST_SLEEP);
+        state.asked_at = seen;
+        state.ask_again = deadline.min(Instant::now() + state.longest_sleep());
+    }
+
+    pub(crate) fn seen(&self) -> u64 {
+        self.state.lock().news
     }
 
     pub(crate) fn cancel(&self, number: u64) {
@@ -322,6 +341,7 @@ impl Contest {
         state.waiters.push_back(Waiter {
             number,
             wish,
+            joined: Instant::now(),
             busy: false,
             cancelled: false,
             granted: None,
@@ -373,6 +393,10 @@ impl State {
     fn silence(&mut self) -> Option<Subscription> {
         self.listens = false;
         self.listening.take()
+    }
+
+    fn longest_sleep(&self) -> Duration {
+        if self.listens { LONGEST_SLEEP } else { UNHEARD }
     }
 
     fn sleep(&mut self, ttl: i64) -> Duration {
@@ -484,6 +508,14 @@ impl Listener for Ear {
         state.news += 1;
         state.courtesy = None;
         state.wake_first();
+    }
+
+    fn listening(&self) {
+        // Never taken for an echo: the message of our release may be among those that were missed.
+        if let Some(contest) = self.0.upgrade() {
+            contest.state.lock().echo = None;
+            contest.news();
+        }
     }
 
     fn refused(&self, error: Error) {

@@ -34,8 +34,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Whoever wants to know of messages on a channel.
 pub(crate) trait Listener: Send + Sync {
-    /// A message came, or may have been missed before now: look again.
+    /// A message came: look again.
     fn woken(&self);
+
+    /// It is listened to from now on; messages may have been missed before: look again.
+    fn listening(&self);
 
     /// The server does not let us listen.
     fn refused(&self, error: Error);
@@ -98,7 +101,7 @@ impl Notifier {
         }
     }
 
-    /// Begins to listen. `woken` follows when the server has confirmed it.
+    /// Begins to listen. `listening` follows when the server has confirmed it.
     pub(super) fn subscribe(
         self: &Arc<Self>,
         channel: &Arc<str>,
@@ -120,7 +123,7 @@ impl Notifier {
         self.changed.notify_one();
         if confirmed {
             // Others listen already; but what came before now was not for this one.
-            listener.woken();
+            listener.listening();
         }
         Subscription {
             notifier: Arc::clone(self),
@@ -202,6 +205,10 @@ impl Notifier {
         });
         let mut state = self.state.lock();
         state.private = None;
+        // With the connection went what nobody listens to any more.
+        state
+            .channels
+            .retain(|_, channel| !channel.listeners.is_empty());
         for channel in state.channels.values_mut() {
             channel.status = Status::Wanted;
         }
@@ -370,7 +377,9 @@ impl Reader<'_> {
         if let Some(entry) = self.notifier.state.lock().channels.get_mut(channel) {
             entry.status = Status::Confirmed;
         }
-        self.wake(channel.as_bytes());
+        for listener in self.notifier.listeners(channel) {
+            listener.listening();
+        }
     }
 
     fn wake(&self, channel: &[u8]) {

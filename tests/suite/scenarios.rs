@@ -1,10 +1,197 @@
 //! The scenarios of Redisson's own tests.
 
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
-use lockson::{Client, ErrorKind, LockGuard, ReentrantLock, Ttl};
+use lockson::{CancelToken, Client, ErrorKind, LockGuard, ReentrantLock, Ttl};
 
-use crate::{basics::connect, support::Ground};
+use crate::{
+    basics::{connect, connect_with},
+    support::{Ground, eventually},
+};
+
+/// `RedissonLockTest.testSubscriptionsPerConnection`
+///
+/// There is one connection for all channels, so nothing has to be configured.
+#[test]
+fn test_subscriptions_per_connection() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let names: Vec<String> = (0..5).map(|_| ground.name("crowded")).collect();
+    thread::scope(|scope| {
+        for thread in 0..32 {
+            let locks: Vec<ReentrantLock> = (0..5)
+                .map(|number| client.reentrant_lock(&names[(thread + number) % 5]))
+                .collect();
+            scope.spawn(move || {
+                for lock in locks.iter().cycle().take(5_000 / 32) {
+                    lock.lock().expect("answered").unlock().expect("held");
+                }
+            });
+        }
+        let listening = server.clients();
+        let listening = listening.iter().filter(|one| one.channels() > 0);
+        assert!(listening.count() <= 1);
+    });
+    eventually(SOON, "no channel is left", || channels(&ground).is_empty());
+}
+
+/// `RedissonLockTest.testSinglePubSub`
+#[test]
+fn test_single_pub_sub() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let names = [ground.name("slot"), ground.name("slot")];
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let lock = client.reentrant_lock(&names[thread % 2]);
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    let taken = lock.try_lock_for_with_lease(secs(2), secs(20));
+                    let guard = taken.expect("answered").expect("its turn comes");
+                    thread::sleep(Duration::from_millis(5));
+                    guard.unlock().expect("held");
+                }
+            });
+        }
+    });
+    assert_eq!(client.state().waiters, 0);
+}
+
+/// `RedissonLockTest.testLockIsNotRenewedAfterInterruptedTryLock`
+///
+/// Nothing interrupts a thread here: a token ends its wait.
+#[test]
+fn test_lock_is_not_renewed_after_interrupted_try_lock() {
+    let ground = Ground::new();
+    let client = connect_with(&ground, |plain| plain.lock_watchdog_timeout(secs(1)));
+    let lock = client.reentrant_lock(ground.name("interrupted"));
+    for round in 0..100 {
+        let token = CancelToken::new();
+        thread::scope(|scope| {
+            let trying = scope.spawn(|| {
+                let taken = lock.options().wait(secs(20)).cancel(&token).acquire();
+                match taken {
+                    Ok(guard) => guard.expect("free").unlock().expect("held"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),
+                }
+            });
+            let shot = Instant::now() + Duration::from_micros(5 * round);
+            while Instant::now() < shot {
+                std::hint::spin_loop();
+            }
+            token.cancel();
+            trying.join().expect("it ends well");
+        });
+        assert_eq!(client.state().renewals, 0);
+        assert!(!lock.is_locked().expect("answered"), "round {round}");
+    }
+}
+
+/// `RedissonLockTest.testRedisFailed`
+#[test]
+fn test_redis_failed() {
+    let ground = Ground::new();
+    let client = connect_with(&ground, |plain| {
+        plain.connect_timeout(Duration::from_millis(300))
+    });
+    let lock = client.reentrant_lock(ground.name("failed"));
+    ground.server().kill();
+    for error in [
+        lock.try_lock_for_with_lease(secs(1), secs(10))
+            .expect_err("the server is dead"),
+        lock.try_lock_for(secs(1)).expect_err("the server is dead"),
+    ] {
+        assert!(error.is_retryable(), "{error}");
+    }
+}
+
+/// `RedissonLockTest.testTryLockWait`
+#[test]
+fn test_try_lock_wait() {
+    let ground = Ground::alone();
+    let name = ground.name("wait");
+    let guard = taken(&connect(&ground).reentrant_lock(&name));
+    let lock = connect(&ground).reentrant_lock(&name);
+    let start = Instant::now();
+    assert!(lock.try_lock_for(secs(3)).expect("answered").is_none());
+    let passed = start.elapsed().as_millis();
+    assert!((2_990..=3_350).contains(&passed), "{passed} ms");
+    guard.unlock().expect("held");
+}
+
+/// `RedissonLockTest.testLockUninterruptibly`
+///
+/// What ends the wait of one thread does not end that of another.
+#[test]
+fn test_lock_uninterruptibly() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("plain"));
+    let guard = taken(&lock);
+    let token = CancelToken::new();
+    thread::scope(|scope| {
+        let plain = scope.spawn(|| lock.lock().expect("woken").unlock());
+        let other = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+        eventually(SOON, "both wait", || client.state().waiters == 2);
+        token.cancel();
+        let error = other.join().expect("it ends well").expect_err("cancelled");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(!plain.is_finished());
+        guard.unlock().expect("held");
+        plain.join().expect("it ends well").expect("held");
+    });
+}
+
+/// `RedissonLockTest.testExpire`
+#[test]
+fn test_expire() {
+    let ground = Ground::alone();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("expire"));
+    let start = Instant::now();
+    let guard = leased(&lock, 2_000);
+    let passed = other_thread(|| {
+        let guard = lock.lock().expect("its time is over");
+        let passed = start.elapsed();
+        guard.unlock().expect("held");
+        passed.as_millis()
+    });
+    assert!((1_990..=2_200).contains(&passed), "{passed} ms");
+    let error = guard.unlock().expect_err("its time is over");
+    assert_eq!(error.kind(), ErrorKind::NotHeld);
+}
+
+/// `RedissonLockTest.testConcurrency_SingleInstance`
+#[test]
+fn test_concurrency_single_instance() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("single"));
+    assert_eq!(count_inside(&vec![lock; 15], 1), 15);
+}
+
+/// `RedissonLockTest.testConcurrencyLoop_MultiInstance`
+#[test]
+fn test_concurrency_loop_multi_instance() {
+    let ground = Ground::new();
+    let rounds = if is_long() { 100 } else { 20 };
+    let locks = locks_of_clients(&ground, 16);
+    assert_eq!(count_inside(&locks, rounds), 16 * rounds);
+}
+
+/// `RedissonLockTest.testConcurrency_MultiInstance`
+#[test]
+fn test_concurrency_multi_instance() {
+    let ground = Ground::new();
+    let clients = if is_long() { 100 } else { 30 };
+    let locks = locks_of_clients(&ground, clients);
+    assert_eq!(count_inside(&locks, 1), clients);
+}
 
 /// `RedissonLockTest.testRemainTimeToLive2`
 #[test]
@@ -208,3 +395,46 @@ fn millis_left(lock: &ReentrantLock) -> u128 {
 fn other_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(body).join().expect("the thread ends well"))
 }
+
+fn locks_of_clients(ground: &Ground, clients: u64) -> Vec<ReentrantLock> {
+    let name = ground.name("multi");
+    (0..clients)
+        .map(|_| connect(ground).reentrant_lock(&name))
+        .collect()
+}
+
+/// A thread for each handle counts in two steps under the lock.
+fn count_inside(locks: &[ReentrantLock], rounds: u64) -> u64 {
+    let counter = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for lock in locks {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let guard = lock.lock().expect("answered");
+                    let now = counter.load(Ordering::Relaxed);
+                    thread::yield_now();
+                    counter.store(now + 1, Ordering::Relaxed);
+                    guard.unlock().expect("held");
+                }
+            });
+        }
+    });
+    counter.into_inner()
+}
+
+fn channels(ground: &Ground) -> Vec<String> {
+    redis::cmd("PUBSUB")
+        .arg("CHANNELS")
+        .query(&mut ground.server().connection())
+        .expect("PUBSUB CHANNELS is answered")
+}
+
+fn is_long() -> bool {
+    std::env::var_os("LOCKSON_LONG").is_some()
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const SOON: Duration = secs(10);

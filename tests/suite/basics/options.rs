@@ -1,6 +1,9 @@
-//! `options()`: what fits together, and what is not there yet.
+//! `options()`: what fits together.
 
-use std::time::Duration;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use lockson::{Ended, ErrorKind, LostReason, Ttl};
 
@@ -24,7 +27,7 @@ fn one_try_with_a_lease() {
 
     let guard = options.acquire_owned().expect("answered").expect("free");
     assert_eq!(seconds_left(&lock), 7);
-    std::thread::spawn(move || guard.unlock())
+    thread::spawn(move || guard.unlock())
         .join()
         .expect("the thread ends well")
         .expect("held");
@@ -94,21 +97,45 @@ fn max_hold_bounds_what_the_watchdog_does() {
 }
 
 #[test]
-fn waiting_is_not_supported_yet() {
+fn a_wait_is_counted_from_when_it_was_set() {
     let ground = Ground::new();
-    let lock = connect(&ground).reentrant_lock(ground.name("L"));
-    let calls = ground.server().script_calls();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("L"));
+    let rival = connect(&ground).reentrant_lock(lock.name());
+    let guard = taken(&rival);
+    let options = lock.options().wait(millis(30));
+    for _ in 0..2 {
+        assert!(options.clone().acquire().expect("answered").is_none());
+        assert!(options.clone().acquire_owned().expect("answered").is_none());
+    }
+    guard.unlock().expect("held");
+    // A wait that is over is still one try.
+    let guard = options.acquire().expect("answered").expect("free");
+    guard.unlock().expect("held");
+    assert_eq!(client.state().waiters, 0);
+}
+
+#[test]
+fn without_a_wait_it_waits_for_ever() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("L"));
+    let rival = connect(&ground).reentrant_lock(lock.name());
     for options in [
         lock.options(),
         lock.options().wait(Duration::MAX),
-        lock.options().wait(millis(1)),
+        lock.options().wait_until(Instant::now() + secs(3600)),
     ] {
-        let error = options.clone().acquire().expect_err("it would wait");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert_eq!(error.name(), Some(lock.name()));
-        let error = options.acquire_owned().expect_err("it would wait");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let guard = taken(&rival);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let guard = options.acquire().expect("answered").expect("woken");
+                assert_eq!(seconds_left(&lock), 30);
+                guard.unlock().expect("held");
+            });
+            eventually(SOON, "it waits", || client.state().waiters == 1);
+            guard.unlock().expect("held");
+            waiting.join().expect("it got in");
+        });
     }
-    assert_eq!(ground.server().script_calls(), calls);
-    drop(taken(&lock));
 }

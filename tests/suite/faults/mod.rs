@@ -5,6 +5,7 @@
 
 mod cuts;
 mod giving_up;
+mod hand_overs;
 mod holders;
 mod late;
 mod meddling;

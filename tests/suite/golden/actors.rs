@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use lockson::{AnyGuard, AnyLock, Client, Error, ReentrantLock, Result, Ttl};
+use lockson::{AnyGuard, AnyLock, CancelToken, Client, Error, ReentrantLock, Result, Ttl};
 
-use crate::support::Ground;
+use crate::support::{Ground, within};
 
 /// From a type in the recordings to a handle.
 pub(super) const KINDS: &[(&str, Open)] =
@@ -17,32 +17,49 @@ pub(super) const KINDS: &[(&str, Open)] =
 
 /// From a verb in the recordings to a call.
 pub(super) const VERBS: &[(&str, Verb)] = &[
-    ("lock", |lock, hand, _| {
-        Ok(entered(take(hand, lock.any().try_lock()?)))
+    ("lock", |lock, hand, _, _| {
+        hand.push(lock.any().lock()?);
+        Ok(Said::Nothing)
     }),
-    ("lockL", |lock, hand, numbers| {
-        let taken = lock.any().try_lock_with_lease(millis(numbers[0]))?;
-        Ok(entered(take(hand, taken)))
+    ("lockL", |lock, hand, numbers, _| {
+        hand.push(lock.any().lock_with_lease(millis(numbers[0]))?);
+        Ok(Said::Nothing)
     }),
-    ("tryLock", |lock, hand, _| {
+    ("lockInterruptibly", |lock, hand, _, interrupt| {
+        let taken = lock.any().options().cancel(interrupt).acquire()?;
+        assert!(take(hand, taken), "it waits for ever");
+        Ok(Said::Nothing)
+    }),
+    ("tryLock", |lock, hand, _, _| {
         Ok(Said::Truth(take(hand, lock.any().try_lock()?)))
     }),
-    ("unlock", |_, hand, _| match hand.pop() {
+    ("tryLockW", |lock, hand, numbers, _| {
+        let taken = lock.any().try_lock_for(millis(numbers[0]))?;
+        Ok(Said::Truth(take(hand, taken)))
+    }),
+    ("tryLockWL", |lock, hand, numbers, _| {
+        let (wait, lease) = (millis(numbers[0]), millis(numbers[1]));
+        let taken = lock.any().try_lock_for_with_lease(wait, lease)?;
+        Ok(Said::Truth(take(hand, taken)))
+    }),
+    ("unlock", |_, hand, _, _| match hand.pop() {
         Some(guard) => guard.unlock().map(|()| Said::Nothing),
         // What Java refuses when it runs cannot be written here.
         None => Ok(Said::NoGuard),
     }),
-    ("forceUnlock", |lock, _, _| {
+    ("forceUnlock", |lock, _, _, _| {
         lock.force_unlock().map(Said::Truth)
     }),
-    ("isLocked", |lock, _, _| lock.is_locked().map(Said::Truth)),
-    ("isHeld", |lock, _, _| {
+    ("isLocked", |lock, _, _, _| {
+        lock.is_locked().map(Said::Truth)
+    }),
+    ("isHeld", |lock, _, _, _| {
         lock.any().is_held_by_current_thread().map(Said::Truth)
     }),
-    ("holdCount", |lock, _, _| {
+    ("holdCount", |lock, _, _, _| {
         Ok(Said::Number(lock.hold_count()?.cast_signed()))
     }),
-    ("ttl", |lock, _, _| {
+    ("ttl", |lock, _, _, _| {
         Ok(Said::Ttl(match lock.remaining_ttl()? {
             Ttl::Free => -2,
             Ttl::NoExpiry => -1,
@@ -55,7 +72,7 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
 const WATCHDOG_TIMEOUTS: &[(&str, Duration)] = &[("W", Duration::from_secs(3))];
 
 type Open = fn(&Client, &str) -> Box<dyn Face>;
-type Verb = fn(&dyn Face, &mut Vec<AnyGuard>, &[u64]) -> Result<Said>;
+type Verb = fn(&dyn Face, &mut Vec<AnyGuard>, &[u64], &CancelToken) -> Result<Said>;
 
 /// What an actor was answered.
 #[derive(Debug)]
@@ -124,6 +141,9 @@ struct Actor {
     /// None when the actor shall end.
     orders: Option<Sender<String>>,
     answers: Receiver<Answer>,
+    /// The answer to a call that blocked, once it is there.
+    returned: Option<Answer>,
+    interrupt: CancelToken,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -138,6 +158,48 @@ impl<'a> Cast<'a> {
 
     /// Has an actor do something on its thread, and waits for the answer.
     pub(super) fn perform(&mut self, actor: &str, op: &str) -> Answer {
+        self.order(actor, op).answer(op)
+    }
+
+    /// Has an actor begin something that blocks.
+    pub(super) fn begin(&mut self, actor: &str, op: &str) -> std::result::Result<(), String> {
+        let before = self.client(actor).state().waiters;
+        self.order(actor, op);
+        let client = self.client(actor);
+        within(ANSWER_BOUND, || client.state().waiters > before)
+            .ok_or_else(|| "does not block".to_owned())?;
+        // As long as the recording gave it: what time it leaves is recorded too.
+        thread::sleep(BLOCKED);
+        match self.actors[actor].answers.try_recv() {
+            Ok(answer) => Err(format!("answered {:?} at once", answer.said)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The answer to what an actor began.
+    pub(super) fn finish(&mut self, actor: &str, op: &str) -> Answer {
+        let actor = self.actors.get_mut(actor).expect("it began something");
+        match actor.returned.take() {
+            Some(answer) => answer,
+            None => actor.answer(op),
+        }
+    }
+
+    pub(super) fn interrupt(&self, actor: &str) {
+        self.actors[actor].interrupt.cancel();
+    }
+
+    /// Calls that have returned by now, though nobody asked for their answers yet.
+    pub(super) fn returned(&mut self, mut tell: impl FnMut(&str, &Answer)) {
+        for (name, actor) in &mut self.actors {
+            if let Ok(answer) = actor.answers.try_recv() {
+                tell(name, &answer);
+                actor.returned = Some(answer);
+            }
+        }
+    }
+
+    fn order(&mut self, actor: &str, op: &str) -> &Actor {
         if !self.actors.contains_key(actor) {
             let new = Actor::start(self.client(actor), actor);
             self.actors.insert(actor.to_owned(), new);
@@ -146,9 +208,6 @@ impl<'a> Cast<'a> {
         let orders = actor.orders.as_ref().expect("an actor is given orders");
         orders.send(op.to_owned()).expect("the actor listens");
         actor
-            .answers
-            .recv_timeout(ANSWER_BOUND)
-            .unwrap_or_else(|error| panic!("{op:?} is answered: {error}"))
     }
 
     fn client(&mut self, actor: &str) -> Client {
@@ -171,10 +230,15 @@ impl Actor {
     fn start(client: Client, name: &str) -> Self {
         let (orders, inbox) = mpsc::channel::<String>();
         let (outbox, answers) = mpsc::channel();
+        let interrupt = CancelToken::new();
+        let token = interrupt.clone();
         let body = move || {
             let mut hands: BTreeMap<String, Vec<AnyGuard>> = BTreeMap::new();
             for op in inbox {
-                if outbox.send(perform(&client, &mut hands, &op)).is_err() {
+                if outbox
+                    .send(perform(&client, &mut hands, &op, &token))
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -182,6 +246,8 @@ impl Actor {
         Self {
             orders: Some(orders),
             answers,
+            returned: None,
+            interrupt,
             thread: Some(
                 thread::Builder::new()
                     .name(format!("actor {name}"))
@@ -189,6 +255,14 @@ impl Actor {
                     .expect("a thread can be started"),
             ),
         }
+    }
+}
+
+impl Actor {
+    fn answer(&self, op: &str) -> Answer {
+        self.answers
+            .recv_timeout(ANSWER_BOUND)
+            .unwrap_or_else(|error| panic!("{op:?} is answered: {error}"))
     }
 }
 
@@ -204,7 +278,12 @@ impl Drop for Actor {
     }
 }
 
-fn perform(client: &Client, hands: &mut BTreeMap<String, Vec<AnyGuard>>, op: &str) -> Answer {
+fn perform(
+    client: &Client,
+    hands: &mut BTreeMap<String, Vec<AnyGuard>>,
+    op: &str,
+    interrupt: &CancelToken,
+) -> Answer {
     let words: Vec<&str> = op.split_whitespace().collect();
     let [verb, kind, name, ref rest @ ..] = words[..] else {
         panic!("{op:?} is a verb, a type and a name");
@@ -216,7 +295,7 @@ fn perform(client: &Client, hands: &mut BTreeMap<String, Vec<AnyGuard>>, op: &st
     let open = find(KINDS, kind);
     let run = find(VERBS, verb);
     let hand = hands.entry(format!("{kind} {name}")).or_default();
-    let said = run(&*open(client, name), hand, &numbers).unwrap_or_else(Said::Failed);
+    let said = run(&*open(client, name), hand, &numbers, interrupt).unwrap_or_else(Said::Failed);
     Answer {
         said,
         lock: name.to_owned(),
@@ -238,16 +317,10 @@ fn take(hand: &mut Vec<AnyGuard>, taken: Option<AnyGuard>) -> bool {
     success
 }
 
-/// What a call says that returns when it has the lock.
-fn entered(success: bool) -> Said {
-    match success {
-        true => Said::Nothing,
-        false => Said::Truth(false),
-    }
-}
-
 fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
 const ANSWER_BOUND: Duration = Duration::from_secs(20);
+
+const BLOCKED: Duration = Duration::from_millis(300);

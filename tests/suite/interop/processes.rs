@@ -17,7 +17,8 @@ pub(crate) fn rust_peer() -> Peer {
     Peer::start(Command::new(PROGRAM.get_or_init(rust_program)))
 }
 
-/// Real Redisson. Fails with the reason when it cannot be built.
+/// Real Redisson, of another version than usual if `LOCKSON_REDISSON` names one. Fails with the
+/// reason when it cannot be built.
 #[track_caller]
 pub(super) fn java_peer() -> Peer {
     static CLASS_PATH: OnceLock<String> = OnceLock::new();
@@ -32,6 +33,7 @@ pub(super) fn java_peer() -> Peer {
 fn class_path() -> String {
     let build = Path::new(ROOT).join("tests/interop/build");
     let output = Command::new(&build)
+        .args(env::var("LOCKSON_REDISSON"))
         .output()
         .unwrap_or_else(|error| panic!("{} can be run: {error}", build.display()));
     let said = String::from_utf8_lossy(&output.stderr);

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use redis::{Commands, PubSub};
 
 use super::Kind;
-use crate::support::{Answer, Ground, Peer, child::Refusal};
+use crate::support::{Answer, Ground, Peer, Pending, child::Refusal};
 
 /// What a client lives by unless it asks for a lease.
 pub(super) const WATCHDOG: Duration = Duration::from_secs(3);
@@ -47,6 +47,11 @@ impl<'a> Seat<'a> {
     /// Asks for an operation, whose arguments stand behind it: `tryLockWL 0 800`.
     #[track_caller]
     pub(super) fn ask(&self, operation: &str, lock: &str) -> Answer {
+        self.send(operation, lock).wait(BOUND)
+    }
+
+    /// As [`ask`](Self::ask), without waiting for the answer.
+    pub(super) fn send(&self, operation: &str, lock: &str) -> Pending {
         let (op, arguments) = operation.split_once(' ').unwrap_or((operation, ""));
         let Self {
             client,
@@ -55,7 +60,14 @@ impl<'a> Seat<'a> {
             ..
         } = self;
         let request = format!("{client} {thread} {op} {kind} {lock} {arguments}");
-        self.peer.call(request.trim_end())
+        self.peer.send(request.trim_end())
+    }
+
+    /// Cancels what this thread does, as an interrupt in Java.
+    #[track_caller]
+    pub(super) fn cancel(&self) {
+        let done = self.peer.call(&format!("cancel {}", self.thread));
+        assert_eq!(done.as_deref(), Ok("null"));
     }
 
     #[track_caller]
@@ -119,6 +131,17 @@ impl Pair<'_> {
     #[track_caller]
     pub(super) fn hash(&self, key: &str) -> BTreeMap<String, String> {
         self.redis().hgetall(key).expect("the key is a hash")
+    }
+
+    /// How many connections listen to the channel of this lock.
+    #[track_caller]
+    pub(super) fn listeners(&self, lock: &str) -> u64 {
+        let (_, count): (String, u64) = redis::cmd("PUBSUB")
+            .arg("NUMSUB")
+            .arg(format!("{}:{{{lock}}}", self.kind.channel))
+            .query(&mut self.redis())
+            .expect("PUBSUB NUMSUB");
+        count
     }
 
     #[track_caller]

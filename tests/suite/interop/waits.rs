@@ -1,0 +1,166 @@
+//! One holds and the other waits.
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    processes::{java_peer, rust_peer},
+    seats::{BOUND, Pair, Seat, Side, WATCHDOG},
+};
+use crate::support::{Pending, eventually};
+
+pub(super) fn release_lets_the_waiting_other_in(pair: &Pair<'_>) {
+    let (first, second) = (&pair.first, &waiter(pair));
+    let mut times = Vec::new();
+    for wait in [
+        "lock",
+        "tryLockW 15000",
+        "lockL 60000",
+        "tryLockWL 15000 60000",
+    ] {
+        let lock = &pair.name();
+        first.says("tryLockWL 0 60000", lock, "true");
+        let waiting = waits(pair, second, wait, lock);
+        first.says("unlock", lock, "null");
+        let released = Instant::now();
+        got(waiting, wait);
+        times.push(released.elapsed());
+        let holder = second.holder(lock);
+        assert_eq!(pair.hash(lock), BTreeMap::from([(holder, "1".to_owned())]));
+        first.says("tryLock", lock, "false");
+        second.says("unlock", lock, "null");
+        assert_eq!(pair.hash(lock), BTreeMap::new());
+    }
+    eprintln!("  in after {times:?}");
+    assert!(times.iter().all(|time| *time < SOON), "{times:?}");
+}
+
+pub(super) fn watchdog_keeps_the_waiting_other_out(pair: &Pair<'_>) {
+    let (first, second) = (&pair.first, &waiter(pair));
+    let lock = &pair.name();
+    first.says("tryLock", lock, "true");
+    let field = first.holder(lock);
+    let wait = (WATCHDOG + WATCHDOG / 2).as_millis();
+    second.says(&format!("tryLockW {wait}"), lock, "false");
+    assert_eq!(pair.hash(lock), BTreeMap::from([(field, "1".to_owned())]));
+    first.says("isHeld", lock, "true");
+    first.says("unlock", lock, "null");
+}
+
+pub(super) fn killed_holder(pair: &Pair<'_>) {
+    let second = &waiter(pair);
+    let lock = &pair.name();
+    // A process of its own, since it dies.
+    let victim = match pair.first.side {
+        Side::Java => java_peer(),
+        Side::Rust => rust_peer(),
+    };
+    let url = pair.ground.server().url();
+    let request = format!("client A single {url} {}", WATCHDOG.as_millis());
+    victim.call(&request).expect("a client is made");
+    let holder = Seat::new(&victim, pair.first.side, "A", pair.kind.word);
+    holder.says("tryLock", lock, "true");
+    let waiting = waits(pair, second, "tryLockW 15000", lock);
+    victim.kill();
+    let left = second.on("t9").number("ttl", lock);
+    let killed = Instant::now();
+    let left = Duration::from_millis(u64::try_from(left).expect("it ends by itself"));
+    got(waiting, "tryLockW");
+    let took = killed.elapsed();
+    eprintln!("  {left:?} were left, in after {took:?}");
+    assert!(took < left + SOON, "{took:?} of {left:?}");
+    assert!(took + Duration::from_millis(100) > left, "not before");
+    second.says("unlock", lock, "null");
+}
+
+pub(super) fn who_gives_up_leaves_nothing(pair: &Pair<'_>) {
+    let (first, second) = (&pair.first, &waiter(pair));
+    let lock = &pair.name();
+    first.says("tryLockWL 0 60000", lock, "true");
+    let field = first.holder(lock);
+    second.says("tryLockW 300", lock, "false");
+    for wait in ["tryLockW 20000", "lockInterruptibly"] {
+        let waiting = waits(pair, second, wait, lock);
+        // Interrupted as soon as it listens, Redisson was seen to stay subscribed.
+        thread::sleep(Duration::from_millis(200));
+        second.cancel();
+        let cancelled = Instant::now();
+        let refusal = waiting.wait(BOUND).expect_err("it was cancelled");
+        assert_eq!(refusal.kind, "Cancelled", "{wait}: {refusal}");
+        assert!(cancelled.elapsed() < SOON, "{wait}");
+    }
+    assert_eq!(pair.hash(lock), BTreeMap::from([(field, "1".to_owned())]));
+    eventually(BOUND, "nobody listens any more", || {
+        pair.listeners(lock) == 0
+    });
+    first.says("unlock", lock, "null");
+    second.says("tryLock", lock, "true");
+    second.says("unlock", lock, "null");
+    assert_eq!(pair.hash(lock), BTreeMap::new());
+}
+
+/// Four threads of one client pass the lock around; the other client gets in between.
+pub(super) fn a_crowd_lets_the_other_in(pair: &Pair<'_>) {
+    const ROUNDS: usize = 300;
+    let (first, second) = (&pair.first, &waiter(pair));
+    let lock = &pair.name();
+    first.says("tryLockWL 0 60000", lock, "true");
+    let waiting = waits(pair, second, "tryLockW 15000", lock);
+    let crowd: Vec<Pending> = ["c1", "c2", "c3", "c4"]
+        .iter()
+        .flat_map(|thread| {
+            let seat = first.on(thread);
+            (0..ROUNDS).flat_map(move |_| [seat.send("lock", lock), seat.send("unlock", lock)])
+        })
+        .collect();
+    first.says("unlock", lock, "null");
+    let began = Instant::now();
+    got(waiting, "tryLockW");
+    let mut longest = began.elapsed();
+    let mut entries = 1;
+    second.says("unlock", lock, "null");
+    while entries < 10 && crowd.iter().any(|one| !one.is_done()) {
+        let asked = Instant::now();
+        second.says("tryLockW 15000", lock, "true");
+        longest = longest.max(asked.elapsed());
+        entries += 1;
+        second.says("unlock", lock, "null");
+    }
+    for answer in crowd {
+        assert_eq!(answer.wait(BOUND).as_deref(), Ok("null"));
+    }
+    let all = began.elapsed();
+    eprintln!("  {entries} entries, the longest wait {longest:?}; the crowd done after {all:?}");
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert_eq!(pair.hash(lock), BTreeMap::new());
+}
+
+/// The second, on a thread of its own: the clients of one process share their threads by name.
+fn waiter<'a>(pair: &Pair<'a>) -> Seat<'a> {
+    pair.second.on("w")
+}
+
+/// Has a seat wait, and returns when it listens.
+#[track_caller]
+fn waits(pair: &Pair<'_>, seat: &Seat<'_>, operation: &str, lock: &str) -> Pending {
+    eventually(BOUND, "nobody listens", || pair.listeners(lock) == 0);
+    let waiting = seat.send(operation, lock);
+    eventually(BOUND, "the waiter listens", || pair.listeners(lock) > 0);
+    assert!(!waiting.is_done(), "{operation}: it is held");
+    waiting
+}
+
+#[track_caller]
+fn got(waiting: Pending, operation: &str) {
+    let answer = waiting.wait(BOUND);
+    let answer = answer.as_deref();
+    assert!(
+        matches!(answer, Ok("null" | "true")),
+        "{operation}: {answer:?}"
+    );
+}
+
+const SOON: Duration = Duration::from_secs(1);

@@ -1,0 +1,204 @@
+//! The notifier's link is cut, or falls silent.
+
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockson::Event;
+
+use super::{
+    BOUND, CAP, LATE, PATIENCE, Waiter, client, client_with, kill_subscribers, listeners,
+    subscribers, taken,
+};
+use crate::support::{Ground, Proxy, command, eventually, proxy::Matcher};
+
+#[test]
+fn a_cut_before_the_unlock_costs_next_to_nothing() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = (
+        client(&ground, &server.url()),
+        client(&ground, &server.url()),
+    );
+    let mut lateness = Vec::new();
+    for round in 0..10 {
+        let name = &ground.name("L");
+        let guard = taken(&holding.reentrant_lock(name));
+        let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+        assert!(kill_subscribers(&server) >= 1);
+        // From the very moment of the cut to well after the link is back.
+        thread::sleep(Duration::from_millis(round * 12));
+        guard.unlock().expect("held");
+        let released = Instant::now();
+        lateness.push(waiter.entered().saturating_duration_since(released));
+    }
+    println!("cut before the unlock, late by {lateness:?}");
+    assert!(lateness.iter().all(|late| *late < LATE), "{lateness:?}");
+    assert!(waiting.state().reconnects >= 9);
+}
+
+#[test]
+fn a_cut_together_with_the_unlock_costs_next_to_nothing() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = (
+        client(&ground, &server.url()),
+        client(&ground, &server.url()),
+    );
+    let mut lateness = Vec::new();
+    for _ in 0..10 {
+        let name = &ground.name("L");
+        let guard = taken(&holding.reentrant_lock(name));
+        let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+        // In one transaction the message is never delivered: a client marked for its end gets
+        // nothing more.
+        let holder = guard.holder().to_owned();
+        let _: redis::Value = redis::pipe()
+            .atomic()
+            .cmd("CLIENT")
+            .arg(&["KILL", "TYPE", "pubsub"])
+            .cmd("HDEL")
+            .arg(&[name, &holder])
+            .cmd("PUBLISH")
+            .arg(super::channel(name))
+            .arg("0")
+            .query(&mut server.connection())
+            .expect("MULTI");
+        let released = Instant::now();
+        lateness.push(waiter.entered().saturating_duration_since(released));
+        assert!(guard.unlock().is_err(), "it was taken away");
+    }
+    println!("cut together with the unlock, late by {lateness:?}");
+    assert!(lateness.iter().all(|late| *late < LATE), "{lateness:?}");
+}
+
+#[test]
+fn a_cut_after_the_unlock_costs_next_to_nothing() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = (
+        client(&ground, &server.url()),
+        client(&ground, &server.url()),
+    );
+    let mut lateness = Vec::new();
+    for _ in 0..10 {
+        let name = &ground.name("L");
+        let guard = taken(&holding.reentrant_lock(name));
+        let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+        guard.unlock().expect("held");
+        let released = Instant::now();
+        kill_subscribers(&server);
+        lateness.push(waiter.entered().saturating_duration_since(released));
+    }
+    println!("cut after the unlock, late by {lateness:?}");
+    assert!(lateness.iter().all(|late| *late < LATE), "{lateness:?}");
+}
+
+#[test]
+fn a_link_that_falls_silent_is_replaced() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let waiting = client(&ground, &proxy.url());
+    let holding = client(&ground, &server.url());
+    let (first, second) = (ground.name("L"), ground.name("M"));
+    let guards = [&first, &second].map(|name| taken(&holding.reentrant_lock(name)));
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(&first), &first);
+    // From the second channel's confirmation on, nothing arrives by this connection.
+    proxy.swallow_replies_from(subscribing_to(&second), 1);
+    let other = Waiter::start(&waiting.reentrant_lock(&second), PATIENCE);
+    eventually(BOUND, "the link is silent", || proxy.swallowed() > 0);
+    let silent = Instant::now();
+    let [one, two] = guards;
+    one.unlock().expect("held");
+    let late = waiter.entered().saturating_duration_since(silent);
+    two.unlock().expect("held");
+    let other_late = other.entered().saturating_duration_since(silent);
+    println!("silent link: in after {late:?} and {other_late:?}");
+    assert!(late < CAP + LATE, "{late:?}");
+    assert!(other_late < CAP + LATE, "{other_late:?}");
+    eventually(BOUND, "the link is replaced", || {
+        waiting.state().reconnects == 1
+    });
+}
+
+#[test]
+fn a_mended_link_wakes_at_once_again() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let waiting = client_with(&ground, &proxy.url(), |settings| {
+        settings.response_timeout(Duration::from_millis(300))
+    });
+    let holding = client(&ground, &server.url());
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    proxy.black_hole(true);
+    // Longer than the notifier believes in a silent link.
+    thread::sleep(Duration::from_millis(2600));
+    proxy.black_hole(false);
+    let mended = Instant::now();
+    eventually(Duration::from_secs(4), "the link is replaced", || {
+        waiting.state().reconnects >= 1 && listeners(&server, name) >= 1
+    });
+    println!("black hole: listens again after {:?}", mended.elapsed());
+    guard.unlock().expect("held");
+    let released = Instant::now();
+    let late = waiter.entered().saturating_duration_since(released);
+    assert!(late < LATE, "{late:?}");
+}
+
+#[test]
+fn tells_when_the_link_is_lost_and_when_it_is_back() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let waiting = client_with(&ground, &proxy.url(), |settings| {
+        settings.on_event(move |event| {
+            let word = match event {
+                Event::NotifierDisconnected { error, .. } => format!("lost {:?}", error.kind()),
+                Event::NotifierReconnected => "back".to_owned(),
+                other => format!("{other:?}"),
+            };
+            log.lock().expect("no panic").push(word);
+        })
+    });
+    let holding = client(&ground, &server.url());
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    assert!(told.lock().expect("no panic").is_empty());
+    for round in 1..=2 {
+        proxy.refuse(true);
+        kill_subscribers(&server);
+        eventually(BOUND, "the notifier tries several times", || {
+            proxy.refused() >= 3 * round
+        });
+        proxy.refuse(false);
+        eventually(BOUND, "the notifier is back", || {
+            told.lock().expect("no panic").len() == 2 * round
+        });
+    }
+    let once = ["lost Connection", "back"];
+    assert_eq!(*told.lock().expect("no panic"), [once, once].concat());
+    assert_eq!(waiting.state().reconnects, 2);
+    eventually(BOUND, "it listens again", || subscribers(&server) == 1);
+    guard.unlock().expect("held");
+    waiter.entered();
+}
+
+fn subscribing_to(name: &str) -> impl Matcher + use<> {
+    let subscribes = command("subscribe");
+    let channel = super::channel(name);
+    move |request: &[u8]| {
+        subscribes(request)
+            && request
+                .windows(channel.len() + 2)
+                .any(|window| window == format!("{channel}\r\n").as_bytes())
+    }
+}

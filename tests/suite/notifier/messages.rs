@@ -1,0 +1,71 @@
+//! Messages that nobody should send.
+
+use std::time::{Duration, Instant};
+
+use redis::Commands;
+
+use super::{BOUND, LATE, Waiter, channel, channels, client, taken};
+use crate::support::{Ground, eventually};
+
+const GARBAGE: [&[u8]; 7] = [b"", b"x", b"\xff\xfe", b"1e23", b"-1", b"0\r\n", b"1"];
+
+#[test]
+fn garbage_costs_an_attempt_at_most() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = (
+        client(&ground, &server.url()),
+        client(&ground, &server.url()),
+    );
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    std::thread::sleep(Duration::from_millis(100));
+    let before = server.script_calls();
+    let mut redis = server.connection();
+    for message in GARBAGE {
+        let heard: u64 = redis.publish(channel(name), message).expect("PUBLISH");
+        assert_eq!(heard, 1);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let calls = server.script_calls() - before;
+    assert!(calls <= GARBAGE.len() as u64 + 1, "{calls} attempts");
+    guard.unlock().expect("held");
+    let released = Instant::now();
+    let late = waiter.entered().saturating_duration_since(released);
+    assert!(late < LATE, "{late:?}");
+}
+
+#[test]
+fn a_flood_of_forged_messages_is_survived() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = (
+        client(&ground, &server.url()),
+        client(&ground, &server.url()),
+    );
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    let wake = eventually(BOUND, "the private channel", || {
+        let all = channels(&server);
+        all.into_iter().find(|one| one.ends_with(":wake"))
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let before = server.script_calls();
+    let mut redis = server.connection();
+    let mut flood = redis::pipe();
+    for _ in 0..100 {
+        flood.cmd("PUBLISH").arg(channel(name)).arg("0").ignore();
+        flood.cmd("PUBLISH").arg(&wake).arg("x").ignore();
+    }
+    flood.query::<()>(&mut redis).expect("PUBLISH");
+    std::thread::sleep(Duration::from_millis(500));
+    let calls = server.script_calls() - before;
+    println!("100 forged messages: {calls} attempts");
+    assert!(calls <= 101, "{calls} attempts");
+    guard.unlock().expect("held");
+    let released = Instant::now();
+    let late = waiter.entered().saturating_duration_since(released);
+    assert!(late < LATE, "{late:?}");
+}
