@@ -49,9 +49,11 @@ impl Endpoint {
             if cfg!(not(feature = "tls")) && (url.starts_with("rediss:") || url.starts_with("valkeys:")) {
                 return Error::config("TLS needs the crate's feature `tls`");
             }
-            // Of our own URL it says no more than which part is wrong.
+            // Which part is wrong, but not what it says: that may be a password in the wrong place.
+            let words = cause.to_string();
+            let what = words.split(" - ").next().unwrap_or_default();
             Error::config(format!(
-                "the URL cannot be used ({cause}); expected \
+                "the URL cannot be used ({what}); expected \
                  redis://[user:password@]host[:port][/db][?protocol=resp3], rediss://… or unix:///path"
             ))
         })?;
