@@ -1,6 +1,6 @@
 //! What a client tells of by itself: events, and the ways in which a hold ends.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use crate::error::Error;
 
@@ -51,7 +51,8 @@ pub enum Event {
     },
     /// The connection that tells waiting threads of releases is back.
     NotifierReconnected,
-    /// A guard was dropped and its hold could not be released.
+    /// A guard was dropped and its hold could not be released; it ends with its time. Not raised for
+    /// a hold that was found to be lost.
     #[non_exhaustive]
     ReleaseFailed {
         /// The name of the lock, as the user gave it.
@@ -71,6 +72,16 @@ pub enum LostReason {
     Expired,
     /// Redis does not have it any more: deleted, unlocked by force, or lost with the server.
     Gone,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the client was shut down",
+            Self::Expired => "its time was over",
+            Self::Gone => "Redis does not have it any more",
+        })
+    }
 }
 
 /// How a wait for the end of a hold ended; see [`LostSignal::wait`](crate::LostSignal::wait).

@@ -422,7 +422,8 @@ macro_rules! lock_methods {
             /// Tries once, for the current thread; `None` when somebody else has the lock.
             ///
             /// The watchdog keeps the hold until its guard goes. A thread that has the lock
-            /// already gets it once more.
+            /// already gets it once more. Keep what it returns: `lock.try_lock()?;` compiles, and
+            /// releases at once what it took.
             ///
             /// # Errors
             ///

@@ -14,9 +14,10 @@ macro_rules! guard_methods {
             /// Releases this acquisition and says how that went.
             ///
             /// It always asks Redis, also when the time of the hold is over. The guard is used up
-            /// whatever the answer. `Ok` means that nothing of this acquisition is left; after a
-            /// reply that was lost on the way and a repetition, it cannot prove that the hold
-            /// lasted to the end.
+            /// whatever the answer. `Ok` means that nothing of this acquisition is left. It does
+            /// not prove that the hold lasted to the end: not after a reply that was lost on the
+            /// way, and not when Redis still had a hold whose time was over here. What was told
+            /// ([`is_held`](Self::is_held), [`lost`](Self::lost)) stands.
             ///
             /// # Errors
             ///
@@ -33,7 +34,9 @@ macro_rules! guard_methods {
 
             /// Whether the hold is still good, by the clock of this process. No I/O.
             ///
-            /// False from the end of its time on, whatever Redis says.
+            /// False from the end of its time on, whatever Redis says. That somebody else deleted
+            /// the lock is found out by the next renewal, a third of the watchdog's timeout later
+            /// at the latest; under a lease by its end. [`verify`](Self::verify) asks at once.
             pub fn is_held(&self) -> bool {
                 self.grip.is_held()
             }

@@ -11,7 +11,7 @@ use super::{
     hold::{Fate, Hold},
 };
 use crate::{
-    error::Result,
+    error::{ErrorKind, Result},
     event::{Ended, Event},
 };
 
@@ -101,6 +101,10 @@ impl Drop for Grip {
             return;
         }
         if let Err(error) = self.core.release(&self.hold, self.share) {
+            if error.kind() == ErrorKind::NotHeld {
+                // Lost, and that was told already.
+                return;
+            }
             log::warn!("a guard was dropped and not released: {error}");
             self.core.raise(|| Event::ReleaseFailed {
                 name: Arc::clone(&self.name),

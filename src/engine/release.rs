@@ -27,6 +27,10 @@ impl Shared {
     /// Gives up one acquisition of a hold. Whatever the answer, nothing of it is renewed after.
     pub(super) fn release(&self, hold: &Arc<Hold>, share: u64) -> Result<()> {
         self.check_open()?;
+        if !hold.is_held() {
+            // Told before it goes: perhaps nobody else has noticed yet.
+            self.lose(hold, LostReason::Expired);
+        }
         let left = hold.begin_release(share);
         if left > 0 {
             let result = self.send_release(hold, left);

@@ -45,17 +45,16 @@ enum Step {
 impl Endpoint {
     /// Reads the URL. No I/O.
     pub(crate) fn parse(url: &str, client_name: String, settings: Arc<Settings>) -> Result<Self> {
-        // The cause may quote the URL, and with it the password: only our own words go on.
         let info = url.into_connection_info().map_err(|cause| {
             if cfg!(not(feature = "tls")) && (url.starts_with("rediss:") || url.starts_with("valkeys:")) {
                 return Error::config("TLS needs the crate's feature `tls`");
             }
-            let what = match cause.kind() {
-                redis::ErrorKind::InvalidClientConfig => cause.category().to_owned(),
-                _ => "not a URL".to_owned(),
-            };
+            // Which part is wrong, but not what it says: that may be a password in the wrong place.
+            let words = cause.to_string();
+            let what = words.split(" - ").next().unwrap_or_default();
             Error::config(format!(
-                "the URL cannot be used ({what}); expected redis://[user:password@]host[:port][/db] or unix:///path"
+                "the URL cannot be used ({what}); expected \
+                 redis://[user:password@]host[:port][/db][?protocol=resp3], rediss://… or unix:///path"
             ))
         })?;
         let addr = info.addr().clone();

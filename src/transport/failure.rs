@@ -12,6 +12,10 @@ pub(super) fn error(server: &str, cause: RedisError) -> Error {
         ErrorKind::Connection if cause.is_io_error() => {
             format!("the connection to {server} failed: {cause}")
         }
+        ErrorKind::WrongType => format!("{server} has something at this key that is no lock"),
+        ErrorKind::Protocol if cause.kind() == redis::ErrorKind::Parse => {
+            format!("what answers at {server} does not speak the Redis protocol")
+        }
         _ => format!("{server} answered: {}", text(&cause)),
     };
     Error::caused_by(kind, message, cause)

@@ -29,10 +29,12 @@ fn a_guard_alone_is_kept_alive_and_ends_the_client() {
     for _ in 0..3 {
         is_renewed(&guard);
     }
-    assert_eq!(threads_of(&id).len(), 2);
+    eventually(BOUND, "its threads have their names", || {
+        threads_of(&id).len() == 2
+    });
     let name = guard.name().to_owned();
     drop(guard);
-    assert_eq!(threads_of(&id), Vec::<String>::new(), "joined");
+    eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());
     nobody_connected(&server);
     assert!(!exists(&server, &name));
 }
@@ -49,9 +51,11 @@ fn a_handle_alone_keeps_the_client() {
     let other = lock.clone();
     drop(lock);
     assert!(!other.is_locked().expect("answered"));
-    assert_eq!(threads_of(&id).len(), 1);
+    eventually(BOUND, "its threads have their names", || {
+        threads_of(&id).len() == 1
+    });
     drop(other);
-    assert_eq!(threads_of(&id), Vec::<String>::new());
+    eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());
     nobody_connected(&server);
 }
 
@@ -69,7 +73,7 @@ fn another_thread_may_be_the_last() {
     });
     drop(go);
     thread.join().expect("it ends well");
-    assert_eq!(threads_of(&id), Vec::<String>::new());
+    eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());
     nobody_connected(&ground.server());
 }
 
@@ -148,7 +152,7 @@ fn a_guard_is_released_while_a_panic_unwinds() {
     }));
     assert!(unwound.is_err());
     assert!(!exists(&server, &name));
-    assert_eq!(threads_of(&id), Vec::<String>::new());
+    eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());
     nobody_connected(&server);
 }
 

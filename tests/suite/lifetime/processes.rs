@@ -71,8 +71,6 @@ struct Heard {
     windows: usize,
     /// Those who were connected before, with what they said.
     old: HashMap<String, Vec<String>>,
-    /// How much was said by those who were not.
-    new: usize,
 }
 
 impl Heard {
@@ -88,9 +86,8 @@ impl Heard {
             } else if line.contains(JOINED) {
                 forked = None;
             } else if let Some(old) = &forked {
-                match old.contains(&speaker) {
-                    true => heard.old.entry(speaker).or_default().push(line.clone()),
-                    false => heard.new += 1,
+                if old.contains(&speaker) {
+                    heard.old.entry(speaker).or_default().push(line.clone());
                 }
                 continue;
             }

@@ -31,11 +31,15 @@ fn everything_is_closed_and_nothing_released() {
     let owned = owned(&client.reentrant_lock(ground.name("M")));
     let (signal, watched) = (guard.lost(), nested.lost());
     let watcher = thread::spawn(move || watched.wait(Duration::MAX));
-    assert_eq!(threads_of(client.id()).len(), 2);
+    eventually(BOUND, "its threads have their names", || {
+        threads_of(client.id()).len() == 2
+    });
     let before = server.script_calls();
 
     client.shutdown();
-    assert_eq!(threads_of(client.id()), Vec::<String>::new());
+    eventually(BOUND, "its threads are gone", || {
+        threads_of(client.id()).is_empty()
+    });
     nobody_connected(&server);
     for guard in [&guard, &nested] {
         assert!(!guard.is_held());
@@ -77,7 +81,9 @@ fn once_more_and_by_many_does_no_harm() {
             scope.spawn(|| client.shutdown());
         }
     });
-    assert_eq!(threads_of(client.id()), Vec::<String>::new());
+    eventually(BOUND, "its threads are gone", || {
+        threads_of(client.id()).is_empty()
+    });
     client.shutdown();
     assert!(!guard.is_held());
     drop(guard);

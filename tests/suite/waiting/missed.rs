@@ -41,7 +41,10 @@ fn a_release_without_a_message_has_no_echo() {
         lost.unlock().expect_err("it is gone");
         let freed = Instant::now();
         second.unlock().expect("held");
-        let late = waiting.join().expect("it got in").saturating_duration_since(freed);
+        let late = waiting
+            .join()
+            .expect("it got in")
+            .saturating_duration_since(freed);
         assert!(late < LATE, "asleep for {late:?}");
     });
     drop(first);
@@ -64,7 +67,10 @@ fn force_from_outside_is_noticed_behind_a_thread_of_the_same_client() {
         let rival = theirs.reentrant_lock(&name);
         assert!(rival.force_unlock().expect("answered"));
         let freed = Instant::now();
-        let late = waiting.join().expect("it got in").saturating_duration_since(freed);
+        let late = waiting
+            .join()
+            .expect("it got in")
+            .saturating_duration_since(freed);
         assert!(late < LATE, "asleep for {late:?}");
     });
     drop(guard);

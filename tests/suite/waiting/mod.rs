@@ -1,10 +1,10 @@
 //! Waiting for a lock: who gets it, when, and what is left of those who give up.
 
-mod missed;
 mod cancelling;
 mod crowds;
 mod giving_up;
 mod handing_over;
+mod missed;
 mod woken;
 
 use std::{
