@@ -22,6 +22,7 @@ fn main() -> Result<()> {
     a_lease(&client)?;
     kept_alive(&url)?;
     lost(&client, &url)?;
+    waiting(&client, &url)?;
     Ok(())
 }
 
@@ -132,6 +133,33 @@ fn lost(client: &Client, url: &str) -> Result<()> {
     println!("   guard:  held: {}", guard.is_held());
     if let Err(error) = guard.unlock() {
         println!("   unlock: {error}");
+    }
+    Ok(())
+}
+
+fn waiting(client: &Client, url: &str) -> Result<()> {
+    println!("\n7. Who waits is woken by a message: a thread of this client, and another client.");
+    let other = Client::connect(url)?;
+    for (who, waiter) in [("a second thread", client), ("another client", &other)] {
+        let guard = client.reentrant_lock("tour:orders:42").lock()?;
+        let late = thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let guard = waiter.reentrant_lock("tour:orders:42").lock()?;
+                let entered = Instant::now();
+                guard.unlock()?;
+                Ok(entered)
+            });
+            while waiter.state().waiters == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            // Time to subscribe, for those who have to.
+            thread::sleep(Duration::from_millis(200));
+            let released = Instant::now();
+            guard.unlock()?;
+            let entered = waiting.join().expect("the thread ends")?;
+            Ok(entered.saturating_duration_since(released))
+        })?;
+        println!("   {who} had it {late:?} after the unlock began");
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ impl ClientBuilder {
 
     /// Sets for how long an unbounded wait goes on while the server fails without a break.
     ///
-    /// Defaults to 30 seconds. Waiting is not part of this version yet.
+    /// Each reply begins it anew. Waits with a bound have their own. Defaults to 30 seconds.
     pub fn retry_timeout(mut self, timeout: Duration) -> Self {
         self.settings.retry_timeout = timeout;
         self
@@ -90,7 +90,7 @@ impl ClientBuilder {
     /// Sets how many connections there may be for acquiring and asking.
     ///
     /// They are opened when needed, and closed after a minute without use. Two more are kept for
-    /// releases, one for the watchdog. Defaults to 64. Zero or more than 10,000 is refused when the client is
+    /// releases, one for the watchdog and one, while threads wait, for messages. Defaults to 64. Zero or more than 10,000 is refused when the client is
     /// built.
     pub fn pool_size(mut self, size: usize) -> Self {
         self.settings.pool_size = size;

@@ -8,10 +8,9 @@
 //! use lockson::Client;
 //!
 //! let client = Client::connect("redis://127.0.0.1/")?;
-//! if let Some(guard) = client.reentrant_lock("orders:42").try_lock()? {
-//!     // Nobody else works on order 42 now, neither here nor in Java.
-//!     guard.unlock()?; // or just drop it; `unlock` also tells what went wrong
-//! }
+//! let guard = client.reentrant_lock("orders:42").lock()?;
+//! // Nobody else works on order 42 now, neither here nor in Java.
+//! guard.unlock()?; // or just drop it; `unlock` also tells what went wrong
 //! # Ok::<(), lockson::Error>(())
 //! ```
 //!
@@ -37,6 +36,10 @@
 //! |---|---|
 //! | `Redisson.create(config)` | [`Client::connect`], [`Client::builder`] |
 //! | `redisson.getLock(name)` | [`client.reentrant_lock(name)`](Client::reentrant_lock) |
+//! | `lock.lock()`, `lock.lock(lease, unit)` | [`lock.lock()`](ReentrantLock::lock), [`lock.lock_with_lease(lease)`](ReentrantLock::lock_with_lease) |
+//! | `lock.tryLock(wait, unit)` | [`lock.try_lock_for(wait)`](ReentrantLock::try_lock_for) |
+//! | `lock.tryLock(wait, lease, unit)` | [`lock.try_lock_for_with_lease(wait, lease)`](ReentrantLock::try_lock_for_with_lease) |
+//! | `lock.lockInterruptibly()`, `thread.interrupt()` | [`lock.options().cancel(&token).acquire()`](Options::cancel), [`token.cancel()`](CancelToken::cancel) |
 //! | `lock.tryLock()` | [`lock.try_lock()`](ReentrantLock::try_lock) |
 //! | `lock.tryLock(0, lease, unit)` | [`lock.try_lock_with_lease(lease)`](ReentrantLock::try_lock_with_lease) |
 //! | `lock.unlock()` | [`guard.unlock()`](LockGuard::unlock), or drop the guard |

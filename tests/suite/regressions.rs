@@ -67,7 +67,12 @@ fn the_documented_access_list_is_enough() {
     let renewals = server.script_calls();
     eventually(BOUND, "it was renewed", || server.script_calls() > renewals);
     again.unlock().expect("allowed");
-    guard.unlock().expect("allowed");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock().expect("allowed").unlock().expect("allowed"));
+        eventually(BOUND, "it waits", || client.state().waiters == 1);
+        guard.unlock().expect("allowed");
+        waiting.join().expect("it got in");
+    });
     assert!(!lock.force_unlock().expect("allowed"));
     let refused = server.cli(&["ACL", "LOG"]);
     assert_eq!(format!("{refused:?}"), "array([])", "refused all the same");

@@ -1,9 +1,9 @@
 //! Which types may go from thread to thread. The compiler checks it; the test, that none is missing.
 
 use lockson::{
-    AnyGuard, AnyLock, AnyOwnedGuard, Client, ClientBuilder, ClientState, Ended, Error, ErrorKind,
-    Event, Holder, Inspection, LockGuard, LostReason, LostSignal, Options, OwnedLockGuard,
-    ReentrantLock, Ttl,
+    AnyGuard, AnyLock, AnyOwnedGuard, CancelToken, Client, ClientBuilder, ClientState, Ended,
+    Error, ErrorKind, Event, Holder, Inspection, LockGuard, LostReason, LostSignal, Options,
+    OwnedLockGuard, ReentrantLock, Ttl,
 };
 
 macro_rules! send_and_sync {
@@ -37,6 +37,7 @@ send_and_sync!(
     AnyOwnedGuard,
     Client,
     ClientBuilder,
+    CancelToken,
     ClientState,
     Ended,
     Error,
@@ -57,6 +58,7 @@ const _: () = assert_static::<OwnedLockGuard>();
 const _: () = assert_static::<AnyOwnedGuard>();
 const _: () = assert_static::<LockGuard>();
 const _: () = assert_clone::<AnyLock>();
+const _: () = assert_clone::<CancelToken>();
 const _: () = assert_clone::<Client>();
 const _: () = assert_clone::<ClientBuilder>();
 const _: () = assert_clone::<Error>();

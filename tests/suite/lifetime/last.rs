@@ -30,7 +30,7 @@ fn a_guard_alone_is_kept_alive_and_ends_the_client() {
         is_renewed(&guard);
     }
     eventually(BOUND, "its threads have their names", || {
-        threads_of(&id).len() == 2
+        threads_of(&id).len() == 3
     });
     let name = guard.name().to_owned();
     drop(guard);
@@ -52,7 +52,7 @@ fn a_handle_alone_keeps_the_client() {
     drop(lock);
     assert!(!other.is_locked().expect("answered"));
     eventually(BOUND, "its threads have their names", || {
-        threads_of(&id).len() == 1
+        threads_of(&id).len() == 2
     });
     drop(other);
     eventually(BOUND, "its threads are gone", || threads_of(&id).is_empty());

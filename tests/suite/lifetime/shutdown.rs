@@ -32,7 +32,7 @@ fn everything_is_closed_and_nothing_released() {
     let (signal, watched) = (guard.lost(), nested.lost());
     let watcher = thread::spawn(move || watched.wait(Duration::MAX));
     eventually(BOUND, "its threads have their names", || {
-        threads_of(client.id()).len() == 2
+        threads_of(client.id()).len() == 3
     });
     let before = server.script_calls();
 
