@@ -6,7 +6,7 @@ use crate::{
     builder::ClientBuilder,
     engine::Core,
     error::Result,
-    family::Handle,
+    handle::Handle,
     protocol::{Kind, Reentrant, Subject},
     reentrant::ReentrantLock,
     settings::Settings,

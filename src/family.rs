@@ -1,20 +1,8 @@
-//! What the locks of the family have in common: the trait, the lock of any kind, and their inside.
+//! What the locks of the family have in common: the traits, and the methods that all have.
 
-use std::{
-    marker::PhantomData,
-    sync::{Arc, MutexGuard},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::{
-    engine::{Core, Grip, Terms},
-    error::{Error, Result},
-    guard::{LockGuard, LostSignal, OwnedLockGuard, guard_methods},
-    inspect::{Inspection, Ttl},
-    options::Options,
-    protocol::Subject,
-    reentrant::ReentrantLock,
-};
+use crate::{error::Result, guard::LostSignal, options::Options};
 
 /// A lock of the family, for code that is generic over its kind.
 ///
@@ -254,43 +242,6 @@ pub trait Guard: sealed::Sealed + Sized {
     fn lost(&self) -> LostSignal;
 }
 
-/// A lock of any kind, as Java's `RLock` is.
-///
-/// # Examples
-///
-/// ```no_run
-/// use lockson::{AnyLock, Client};
-///
-/// fn busy(lock: &AnyLock) -> lockson::Result<bool> {
-///     Ok(lock.try_lock()?.is_none())
-/// }
-///
-/// let client = Client::connect("redis://127.0.0.1/")?;
-/// busy(&client.reentrant_lock("nightly").into())?;
-/// # Ok::<(), lockson::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct AnyLock {
-    handle: Handle,
-}
-
-/// A guard of an [`AnyLock`]; any guard that stays with its thread turns into one.
-#[derive(Debug)]
-#[must_use = "if unused the lock is released immediately"]
-#[clippy::has_significant_drop]
-pub struct AnyGuard {
-    grip: Grip,
-    bound: PhantomData<MutexGuard<'static, ()>>,
-}
-
-/// An owned guard of an [`AnyLock`]; any owned guard turns into one.
-#[derive(Debug)]
-#[must_use = "if unused the lock is released immediately"]
-#[clippy::has_significant_drop]
-pub struct AnyOwnedGuard {
-    grip: Grip,
-}
-
 /// The acquiring half of a lock as methods of its own, so that nobody has to import the trait.
 macro_rules! lock_methods {
     ($lock:ident, $guard:ident, $owned:ident) => {
@@ -515,117 +466,6 @@ macro_rules! lock_methods {
 }
 
 pub(crate) use lock_methods;
-
-lock_methods!(AnyLock, AnyGuard, AnyOwnedGuard);
-guard_methods!(AnyGuard);
-guard_methods!(AnyOwnedGuard);
-
-impl AnyGuard {
-    fn new(grip: Grip) -> Self {
-        Self {
-            grip,
-            bound: PhantomData,
-        }
-    }
-}
-
-impl AnyOwnedGuard {
-    fn new(grip: Grip) -> Self {
-        Self { grip }
-    }
-}
-
-impl From<LockGuard> for AnyGuard {
-    fn from(guard: LockGuard) -> Self {
-        Self::new(guard.into_grip())
-    }
-}
-
-impl From<OwnedLockGuard> for AnyOwnedGuard {
-    fn from(guard: OwnedLockGuard) -> Self {
-        Self::new(guard.into_grip())
-    }
-}
-
-impl From<ReentrantLock> for AnyLock {
-    fn from(lock: ReentrantLock) -> Self {
-        Self {
-            handle: lock.into_handle(),
-        }
-    }
-}
-
-impl From<&ReentrantLock> for AnyLock {
-    fn from(lock: &ReentrantLock) -> Self {
-        lock.clone().into()
-    }
-}
-
-/// What every lock of one key is made of.
-#[derive(Clone, Debug)]
-pub(crate) struct Handle {
-    core: Arc<Core>,
-    subject: Arc<Subject>,
-}
-
-impl Handle {
-    pub(crate) fn new(core: Arc<Core>, subject: Arc<Subject>) -> Self {
-        Self { core, subject }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.subject.name
-    }
-
-    pub(crate) fn acquire(&self, terms: &Terms) -> Result<Option<Grip>> {
-        self.check()?;
-        self.core.acquire(&self.subject, terms)
-    }
-
-    pub(crate) fn is_locked(&self) -> Result<bool> {
-        self.check()?;
-        self.core.is_locked(&self.subject)
-    }
-
-    pub(crate) fn is_held_by_current_thread(&self) -> Result<bool> {
-        self.check()?;
-        self.core.is_held_by_current_thread(&self.subject)
-    }
-
-    pub(crate) fn hold_count(&self) -> Result<u64> {
-        self.check()?;
-        self.core.hold_count(&self.subject)
-    }
-
-    pub(crate) fn remaining_ttl(&self) -> Result<Ttl> {
-        self.check()?;
-        Ok(Ttl::from_millis(self.core.ttl(&self.subject)?))
-    }
-
-    pub(crate) fn force_unlock(&self) -> Result<bool> {
-        self.check()?;
-        self.core.force_unlock(&self.subject)
-    }
-
-    pub(crate) fn inspect(&self) -> Result<Inspection> {
-        self.check()?;
-        let waiters = self.core.waiting_for(&self.subject.key);
-        Ok(Inspection::new(self.core.inspect(&self.subject)?, waiters))
-    }
-
-    /// A handle is made without asking, so its name is looked at when it is used.
-    fn check(&self) -> Result<()> {
-        const LONGEST_NAME: usize = 1 << 20;
-        let problem = match self.subject.key.len() {
-            0 => "the name of a lock must not be empty",
-            length if length > LONGEST_NAME => {
-                "the name of a lock must not be longer than a mebibyte"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::config(problem).about(&self.subject.key))
-    }
-}
 
 pub(crate) mod sealed {
     //! What only this crate can be.

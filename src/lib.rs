@@ -56,6 +56,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any;
 mod builder;
 mod cancel;
 mod client;
@@ -64,6 +65,7 @@ mod error;
 mod event;
 mod family;
 mod guard;
+mod handle;
 mod inspect;
 mod options;
 mod protocol;
@@ -71,12 +73,13 @@ mod reentrant;
 mod settings;
 mod transport;
 
+pub use any::{AnyGuard, AnyLock, AnyOwnedGuard};
 pub use builder::ClientBuilder;
 pub use cancel::CancelToken;
 pub use client::{Client, ClientState};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Ended, Event, LostReason};
-pub use family::{AnyGuard, AnyLock, AnyOwnedGuard, Guard, Lock};
+pub use family::{Guard, Lock};
 pub use guard::{LockGuard, LostSignal, OwnedLockGuard};
 pub use inspect::{Holder, Inspection, Ttl};
 pub use options::Options;

@@ -2,8 +2,9 @@
 
 use crate::{
     error::Result,
-    family::{Handle, lock_methods},
+    family::lock_methods,
     guard::{LockGuard, OwnedLockGuard},
+    handle::Handle,
     inspect::{Inspection, Ttl},
 };
 

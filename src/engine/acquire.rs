@@ -204,7 +204,7 @@ impl Core {
 struct Line<'a> {
     core: &'a Arc<Core>,
     subject: &'a Subject,
-    place: &'a super::contest::Place<'a>,
+    place: &'a super::line::Place<'a>,
 }
 
 impl Drop for Line<'_> {

@@ -4,11 +4,8 @@
 //! releasing thread hands over. All I/O is done by the callers, between the steps.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::VecDeque,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -105,7 +102,7 @@ struct Waiter {
 }
 
 impl Contest {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State {
                 waiters: VecDeque::new(),
@@ -321,6 +318,10 @@ impl Contest {
         }
     }
 
+    pub(crate) fn is_first(&self, number: u64) -> bool {
+        self.state.lock().place(number) == Some(0)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.state.lock().waiters.len()
     }
@@ -334,7 +335,7 @@ impl Contest {
         self.state.lock().listening = Some(subscription);
     }
 
-    fn join(&self, wish: Wish) -> u64 {
+    pub(super) fn join(&self, wish: Wish) -> u64 {
         let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
@@ -351,7 +352,7 @@ impl Contest {
     }
 
     /// Takes a waiter out, whatever it was doing. What it was woken for goes to the next.
-    fn leave(&self, number: u64) -> Left {
+    pub(super) fn leave(&self, number: u64) -> Left {
         let mut state = self.state.lock();
         let mut granted = None;
         if let Some(place) = state.place(number) {
@@ -371,10 +372,10 @@ impl Contest {
 }
 
 /// What a waiter leaves behind, to be dealt with outside the mutex.
-struct Left {
-    granted: Option<Granted>,
-    subscription: Option<Subscription>,
-    last: bool,
+pub(super) struct Left {
+    pub(super) granted: Option<Granted>,
+    pub(super) subscription: Option<Subscription>,
+    pub(super) last: bool,
 }
 
 impl State {
@@ -414,78 +415,6 @@ impl State {
         let sleep = first.saturating_mul(1 << self.spins.min(16));
         self.spins += 1;
         sleep.min(SLOWEST_SPIN.max(first))
-    }
-}
-
-/// The contests of a client, by key.
-#[derive(Default)]
-pub(crate) struct Contests {
-    by_key: Mutex<HashMap<Arc<str>, Arc<Contest>>>,
-    /// Spares the uncontended acquire and release the map.
-    count: AtomicUsize,
-}
-
-/// A place in the queue. Dropping it leaves the queue, whatever happened.
-pub(crate) struct Place<'a> {
-    contests: &'a Contests,
-    key: Arc<str>,
-    pub(crate) contest: Arc<Contest>,
-    pub(crate) number: u64,
-}
-
-impl Contests {
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Contest>> {
-        if self.count.load(Ordering::SeqCst) == 0 {
-            return None;
-        }
-        self.by_key.lock().get(key).cloned()
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<Contest>> {
-        self.by_key.lock().values().cloned().collect()
-    }
-
-    pub(crate) fn waiters(&self) -> usize {
-        self.all().iter().map(|contest| contest.len()).sum()
-    }
-
-    pub(crate) fn join(&self, key: &Arc<str>, wish: Wish) -> Place<'_> {
-        let mut by_key = self.by_key.lock();
-        let contest = by_key.entry(Arc::clone(key)).or_insert_with(|| {
-            self.count.fetch_add(1, Ordering::SeqCst);
-            Arc::new(Contest::new())
-        });
-        Place {
-            contests: self,
-            key: Arc::clone(key),
-            number: contest.join(wish),
-            contest: Arc::clone(contest),
-        }
-    }
-}
-
-impl Place<'_> {
-    /// Leaves the queue; answers a hold that was handed over at the very last moment.
-    pub(crate) fn leave(&self) -> Option<Granted> {
-        let left = {
-            let mut by_key = self.contests.by_key.lock();
-            let left = self.contest.leave(self.number);
-            if left.last
-                && by_key
-                    .get(&self.key)
-                    .is_some_and(|other| Arc::ptr_eq(other, &self.contest))
-            {
-                by_key.remove(&self.key);
-                self.contests.count.fetch_sub(1, Ordering::SeqCst);
-            }
-            left
-        };
-        drop(left.subscription);
-        left.granted
-    }
-
-    pub(crate) fn is_first(&self) -> bool {
-        self.contest.state.lock().place(self.number) == Some(0)
     }
 }
 

@@ -6,6 +6,7 @@ mod contest;
 mod grip;
 mod herald;
 mod hold;
+mod line;
 mod orphan;
 mod registry;
 mod release;
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
     settings: Arc<Settings>,
     transport: Transport,
     registry: registry::Registry,
-    contests: contest::Contests,
+    contests: line::Contests,
     watchdog: watchdog::Watchdog,
     herald: Option<herald::Herald>,
     next_number: AtomicU64,
@@ -83,7 +84,7 @@ impl Core {
         let shared = Arc::new(Shared {
             transport: Transport::new(endpoint, Arc::clone(&id), &settings),
             registry: registry::Registry::default(),
-            contests: contest::Contests::default(),
+            contests: line::Contests::default(),
             watchdog: watchdog::Watchdog::default(),
             herald: settings.on_event.as_ref().map(|_| herald::Herald::new()),
             next_number: AtomicU64::new(1),
