@@ -7,7 +7,7 @@ use crate::{error::Result, guard::LostSignal, options::Options};
 /// A lock of the family, for code that is generic over its kind.
 ///
 /// Every lock has these methods by itself; the trait is for code that takes any of them. It cannot
-/// be implemented outside this crate. [`AnyLock`] does the same without generics.
+/// be implemented outside this crate. [`AnyLock`](crate::AnyLock) does the same without generics.
 ///
 /// # Examples
 ///
@@ -205,40 +205,40 @@ pub trait Lock: sealed::Acquire<Bound = Self::Guard, Owned = Self::OwnedGuard> +
 ///
 /// Every guard has these methods by itself. It cannot be implemented outside this crate.
 pub trait Guard: sealed::Sealed + Sized {
-    /// See [`LockGuard::unlock`].
+    /// See [`LockGuard::unlock`](crate::LockGuard::unlock).
     ///
     /// # Errors
     ///
-    /// Those of [`LockGuard::unlock`].
+    /// Those of [`LockGuard::unlock`](crate::LockGuard::unlock).
     fn unlock(self) -> Result<()>;
 
-    /// See [`LockGuard::is_held`].
+    /// See [`LockGuard::is_held`](crate::LockGuard::is_held).
     fn is_held(&self) -> bool;
 
-    /// See [`LockGuard::remaining`].
+    /// See [`LockGuard::remaining`](crate::LockGuard::remaining).
     fn remaining(&self) -> Duration;
 
-    /// See [`LockGuard::holder`].
+    /// See [`LockGuard::holder`](crate::LockGuard::holder).
     fn holder(&self) -> &str;
 
-    /// See [`LockGuard::name`].
+    /// See [`LockGuard::name`](crate::LockGuard::name).
     fn name(&self) -> &str;
 
-    /// See [`LockGuard::verify`].
+    /// See [`LockGuard::verify`](crate::LockGuard::verify).
     ///
     /// # Errors
     ///
-    /// Those of [`LockGuard::verify`].
+    /// Those of [`LockGuard::verify`](crate::LockGuard::verify).
     fn verify(&self) -> Result<()>;
 
-    /// See [`LockGuard::extend`].
+    /// See [`LockGuard::extend`](crate::LockGuard::extend).
     ///
     /// # Errors
     ///
-    /// Those of [`LockGuard::extend`].
+    /// Those of [`LockGuard::extend`](crate::LockGuard::extend).
     fn extend(&self, lease: Duration) -> Result<()>;
 
-    /// See [`LockGuard::lost`].
+    /// See [`LockGuard::lost`](crate::LockGuard::lost).
     fn lost(&self) -> LostSignal;
 }
 
