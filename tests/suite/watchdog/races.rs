@@ -88,7 +88,12 @@ fn take_turns(lock: &ReentrantLock, rounds: usize, seen: &Seen) {
             continue;
         }
         assert!(held, "lost after {:?}", start.elapsed());
-        guard.unlock().expect("held");
+        if let Err(error) = guard.unlock() {
+            // The pause may also come on the way to Redis.
+            assert!(start.elapsed() > TIMEOUT - millis(20), "{error}");
+            seen.slow.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
         let mut released = seen.released.lock().unwrap_or_else(PoisonError::into_inner);
         released.insert(holder);
     }
