@@ -28,8 +28,8 @@ use std::{
 };
 
 use lockson::{
-    AnyGuard, AnyLock, CancelToken, Client, ClientBuilder, Ended, Error, Inspection, ReentrantLock,
-    Ttl,
+    AnyGuard, AnyLock, CancelToken, Client, ClientBuilder, Ended, Error, FairLock, Inspection,
+    ReentrantLock, Ttl,
 };
 
 fn main() {
@@ -205,6 +205,7 @@ fn settings(watchdog: &str, options: &[&str]) -> Outcome<ClientBuilder> {
 macro_rules! ask {
     ($target:expr, $question:ident) => {
         match &$target {
+            Target::Fair(lock) => lock.$question()?,
             Target::Lock(lock) => lock.$question()?,
         }
     };
@@ -327,12 +328,14 @@ impl Call {
 
 /// The lock that TYPE and LOCK name.
 enum Target {
+    Fair(FairLock),
     Lock(ReentrantLock),
 }
 
 impl Target {
     fn of(client: &Client, kind: &str, name: &str) -> Outcome<Self> {
         Ok(match kind {
+            "fair" => Self::Fair(client.fair_lock(name)),
             "lock" => Self::Lock(client.reentrant_lock(name)),
             _ => return Err(unsupported(format!("no type {kind}"))),
         })
@@ -341,6 +344,7 @@ impl Target {
     /// Its acquiring half.
     fn any(&self) -> AnyLock {
         match self {
+            Self::Fair(lock) => lock.into(),
             Self::Lock(lock) => lock.into(),
         }
     }
@@ -352,11 +356,13 @@ fn inspection(seen: &Inspection) -> String {
         .iter()
         .map(|holder| format!("{}×{}", holder.holder, holder.count))
         .collect();
+    let queue: Vec<&str> = seen.queue.iter().map(|one| &*one.holder).collect();
     format!(
-        "mode={} ttl={} holders={} queue= waiters={}",
+        "mode={} ttl={} holders={} queue={} waiters={}",
         seen.mode.as_deref().unwrap_or_default(),
         ttl(seen.ttl),
         holders.join(","),
+        queue.join(","),
         seen.waiters,
     )
 }

@@ -4,6 +4,7 @@ use std::{marker::PhantomData, sync::MutexGuard};
 
 use crate::{
     engine::Grip,
+    fair::FairLock,
     family::lock_methods,
     guard::{LockGuard, OwnedLockGuard, guard_methods},
     handle::Handle,
@@ -78,16 +79,23 @@ impl From<OwnedLockGuard> for AnyOwnedGuard {
     }
 }
 
-impl From<ReentrantLock> for AnyLock {
-    fn from(lock: ReentrantLock) -> Self {
-        Self {
-            handle: lock.into_handle(),
+/// A lock of one key is an [`AnyLock`] by its handle.
+macro_rules! any_lock {
+    ($($lock:ident)+) => {$(
+        impl From<$lock> for AnyLock {
+            fn from(lock: $lock) -> Self {
+                Self {
+                    handle: lock.into_handle(),
+                }
+            }
         }
-    }
+
+        impl From<&$lock> for AnyLock {
+            fn from(lock: &$lock) -> Self {
+                lock.clone().into()
+            }
+        }
+    )+};
 }
 
-impl From<&ReentrantLock> for AnyLock {
-    fn from(lock: &ReentrantLock) -> Self {
-        lock.clone().into()
-    }
-}
+any_lock!(FairLock ReentrantLock);

@@ -53,8 +53,11 @@ impl ClientBuilder {
     /// Sets how long a waiter of a fair lock may be silent before others pass it (Redisson's
     /// `fairLockWaitTimeout`).
     ///
-    /// Defaults to 5 minutes. Zero is refused when the client is built. The fair lock is not part
-    /// of this version yet.
+    /// A waiter that died keeps those behind it out for so long after its turn came. Where Java
+    /// services on the same lock have set more than 5 minutes, set as much here: each of them that
+    /// enters takes its own timeout from the times of all who wait.
+    ///
+    /// Defaults to 5 minutes. Zero is refused when the client is built.
     pub fn fair_lock_wait_timeout(mut self, timeout: Duration) -> Self {
         self.settings.fair_lock_wait_timeout = timeout;
         self

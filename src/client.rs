@@ -6,8 +6,9 @@ use crate::{
     builder::ClientBuilder,
     engine::Core,
     error::Result,
+    fair::FairLock,
     handle::Handle,
-    protocol::{Kind, Reentrant, Subject},
+    protocol::{Fair, Kind, Reentrant, Subject},
     reentrant::ReentrantLock,
     settings::Settings,
     transport::Endpoint,
@@ -106,6 +107,19 @@ impl Client {
     /// ```
     pub fn reentrant_lock(&self, name: impl AsRef<str>) -> ReentrantLock {
         ReentrantLock::new(self.handle(&Reentrant, name.as_ref()))
+    }
+
+    /// The fair lock of this name: who asks first gets it first. No I/O.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let client = lockson::Client::connect("redis://127.0.0.1/")?;
+    /// let guard = client.fair_lock("tickets").lock()?;
+    /// # Ok::<(), lockson::Error>(())
+    /// ```
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
+        FairLock::new(self.handle(&Fair, name.as_ref()))
     }
 
     /// The id of this client: the part before the colon in the names of its holders.

@@ -26,8 +26,21 @@ pub struct Inspection {
     pub mode: Option<String>,
     /// Who holds it; empty when it is free.
     pub holders: Vec<Holder>,
+    /// Who waits for a fair lock, in order, from whatever client.
+    pub queue: Vec<Waiter>,
     /// How many threads of this client wait for it.
     pub waiters: usize,
+}
+
+/// One entry of the queue in an [`Inspection`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Client and number, as they stand in Redis: `uuid:number`.
+    pub holder: String,
+    /// How long others must wait before they may pass it; zero when they may, none when Redis has
+    /// no such time.
+    pub left: Option<Duration>,
 }
 
 /// One holder in an [`Inspection`].
@@ -60,6 +73,14 @@ impl Inspection {
                 .holders
                 .into_iter()
                 .map(|(holder, count)| Holder { holder, count })
+                .collect(),
+            queue: holdings
+                .queue
+                .into_iter()
+                .map(|(holder, left)| Waiter {
+                    holder,
+                    left: left.map(|left| Duration::from_millis(u64::try_from(left).unwrap_or(0))),
+                })
                 .collect(),
             waiters,
         }

@@ -36,6 +36,7 @@
 //! |---|---|
 //! | `Redisson.create(config)` | [`Client::connect`], [`Client::builder`] |
 //! | `redisson.getLock(name)` | [`client.reentrant_lock(name)`](Client::reentrant_lock) |
+//! | `redisson.getFairLock(name)` | [`client.fair_lock(name)`](Client::fair_lock) |
 //! | `lock.lock()`, `lock.lock(lease, unit)` | [`lock.lock()`](ReentrantLock::lock), [`lock.lock_with_lease(lease)`](ReentrantLock::lock_with_lease) |
 //! | `lock.tryLock(wait, unit)` | [`lock.try_lock_for(wait)`](ReentrantLock::try_lock_for) |
 //! | `lock.tryLock(wait, lease, unit)` | [`lock.try_lock_for_with_lease(wait, lease)`](ReentrantLock::try_lock_for_with_lease) |
@@ -63,6 +64,7 @@ mod client;
 mod engine;
 mod error;
 mod event;
+mod fair;
 mod family;
 mod guard;
 mod handle;
@@ -79,9 +81,10 @@ pub use cancel::CancelToken;
 pub use client::{Client, ClientState};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Ended, Event, LostReason};
+pub use fair::FairLock;
 pub use family::{Guard, Lock};
 pub use guard::{LockGuard, LostSignal, OwnedLockGuard};
-pub use inspect::{Holder, Inspection, Ttl};
+pub use inspect::{Holder, Inspection, Ttl, Waiter};
 pub use options::Options;
 pub use reentrant::ReentrantLock;
 

@@ -1,11 +1,9 @@
 //! The reentrant lock.
 
 use crate::{
-    error::Result,
     family::lock_methods,
     guard::{LockGuard, OwnedLockGuard},
-    handle::Handle,
-    inspect::{Inspection, Ttl},
+    handle::{Handle, key_methods},
 };
 
 /// Redisson's `RLock`: one holder at a time, which may take it again; from
@@ -58,6 +56,7 @@ pub struct ReentrantLock {
 }
 
 lock_methods!(ReentrantLock, LockGuard, OwnedLockGuard);
+key_methods!(ReentrantLock);
 
 impl ReentrantLock {
     pub(crate) fn new(handle: Handle) -> Self {
@@ -66,64 +65,5 @@ impl ReentrantLock {
 
     pub(crate) fn into_handle(self) -> Handle {
         self.handle
-    }
-
-    /// The name of the lock, as the program gave it. No I/O.
-    pub fn name(&self) -> &str {
-        self.handle.name()
-    }
-
-    /// Whether anybody holds the lock; asks Redis.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked, or refuses. A key of another type counts as locked.
-    pub fn is_locked(&self) -> Result<bool> {
-        self.handle.is_locked()
-    }
-
-    /// How often the current thread holds the lock; asks Redis.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked, or refuses.
-    pub fn hold_count(&self) -> Result<u64> {
-        self.handle.hold_count()
-    }
-
-    /// How long the lock lives on in Redis unless somebody renews or releases it; asks Redis.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked, or refuses.
-    pub fn remaining_ttl(&self) -> Result<Ttl> {
-        self.handle.remaining_ttl()
-    }
-
-    /// Frees the lock whoever holds it, and wakes a waiter; false if it was free.
-    ///
-    /// Guards of this client are lost at once, others find out by themselves. For people who
-    /// mend things: the holder may be at work. It is sent once: when its reply is lost, the error
-    /// leaves open whether it happened.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked, or refuses;
-    /// [`NoPermission`](crate::ErrorKind::NoPermission) with
-    /// [`released()`](crate::Error::released) when the lock was freed but the message for the
-    /// waiters was refused.
-    pub fn force_unlock(&self) -> Result<bool> {
-        self.handle.force_unlock()
-    }
-
-    /// Who holds the lock, how often, and for how long; asks Redis. Also for locks that Java
-    /// holds.
-    ///
-    /// # Errors
-    ///
-    /// When Redis cannot be asked, or refuses; [`WrongType`](crate::ErrorKind::WrongType) when
-    /// the key is no lock.
-    pub fn inspect(&self) -> Result<Inspection> {
-        self.handle.inspect()
     }
 }

@@ -7,18 +7,18 @@ use std::{
 
 use super::{
     Core, LONGEST_LEASE, Shared,
-    contest::{Bell, Contest, Ear, Granted, Outcome, Turn, Wish},
+    bid::Bid,
+    contest::{Bell, Contest, Ear, Outcome, Turn, Wish},
     grip::Grip,
     hold::{Hold, Keep},
-    orphan::Orphan,
     thread,
 };
 use crate::{
     cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     event::LostReason,
-    protocol::{Acquired, Claim, Subject},
-    transport::{Budget, Lane},
+    protocol::{Acquired, Standing, Subject},
+    transport::Budget,
 };
 
 /// An attempt is given this much time even when the wait ends sooner: a short wait shall have an
@@ -64,39 +64,44 @@ impl Core {
     ) -> Result<Option<Grip>> {
         self.check_open()?;
         check(terms).map_err(|error| error.about(&subject.key))?;
-        let cancelled = || Error::new(ErrorKind::Cancelled, "cancelled").about(&subject.key);
         if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
-            return Err(cancelled());
+            return Err(cancelled().about(&subject.key));
         }
         let thread = (!terms.owned).then(thread::current);
+        let (own, others) = self.registry.look(&subject.key, thread);
+        let patience = self.patience(terms);
         // Who has it already need not stand in line.
-        let again = thread.and_then(|thread| self.registry.find(&subject.key, thread));
-        if terms.wait == Wait::Not || again.is_some() {
-            let first = self.attempt(subject, thread, terms, self.short_budget())?;
-            match first {
+        if terms.wait == Wait::Not || own.is_some() {
+            let hold = self.candidate(subject, thread, own, patience);
+            let mut bid = Bid::new(self, subject, hold, self.lease(terms), false);
+            match self.attempt(&mut bid, thread, terms, self.short_budget())? {
                 Attempt::Held(grip) => return Ok(Some(grip)),
                 Attempt::Refused(_) if terms.wait == Wait::Not => return Ok(None),
                 // It was lost, and somebody else was quicker.
                 Attempt::Refused(_) => {}
             }
         }
-        self.wait_in_line(subject, thread, terms)
+        let hold = self.candidate(subject, thread, None, patience);
+        let bid = Bid::new(self, subject, hold, self.lease(terms), true);
+        self.wait_in_line(bid, thread, terms, others)
     }
 
-    fn wait_in_line(
-        self: &Arc<Self>,
-        subject: &Arc<Subject>,
+    fn wait_in_line<'a>(
+        self: &'a Arc<Self>,
+        mut bid: Bid<'a>,
         thread: Option<u64>,
         terms: &Terms,
+        held_here: Option<Instant>,
     ) -> Result<Option<Grip>> {
-        let about = |error: Error| error.about(&subject.key);
+        let subject = bid.subject;
         let deadline = match terms.wait {
             Wait::Until(deadline) => Some(deadline),
             Wait::Not | Wait::ForEver => None,
         };
+        let is_queued = subject.kind.standing() == Standing::Queued;
         let mut said = None;
-        if self.contests.get(&subject.key).is_none() && self.held_here(subject).is_none() {
-            match self.attempt(subject, thread, terms, self.budget(deadline)) {
+        if is_queued || (held_here.is_none() && !self.contests.has_line(subject)) {
+            match self.attempt(&mut bid, thread, terms, self.budget(deadline)) {
                 Ok(Attempt::Held(grip)) => return Ok(Some(grip)),
                 Ok(Attempt::Refused(ttl)) => said = Some(Outcome::Refused(ttl)),
                 Err(error) if is_passing(&error) => said = Some(Outcome::Failed(error)),
@@ -104,122 +109,88 @@ impl Core {
             }
         }
         let wish = Wish {
-            thread,
+            hold: Arc::clone(&bid.hold),
             lease: self.lease(terms),
             keep: keep(terms),
         };
-        let place = self.contests.join(&subject.key, wish);
-        let line = Line {
-            core: self,
-            subject,
-            place: &place,
-        };
+        let (contest, number) = bid.take_place(self.contests.join(subject, wish));
         let _bell = terms.cancel.as_ref().map(|token| {
             token.attach(Bell {
-                contest: Arc::downgrade(&place.contest),
-                number: place.number,
+                contest: Arc::downgrade(&contest),
+                number,
             })
         });
         // Once more: a shutdown sends away only those who were in line then.
         self.check_open()?;
-        if place.is_first() {
+        if contest.is_first(number) {
             // Looked up after joining: who releases after this finds us in line.
-            let seen = place.contest.seen();
-            if let Some(end) = self.held_here(subject) {
-                place.contest.held_until(end, seen);
+            let seen = contest.seen();
+            let (_, held_here) = self.registry.look(&subject.key, None);
+            if let Some(end) = held_here.filter(|_| !is_queued) {
+                contest.held_until(end, seen);
             } else if let Some(said) = said {
-                let refused = matches!(said, Outcome::Refused(_));
-                place.contest.asked(place.number, said);
-                if refused {
-                    self.listen(subject, &place.contest, deadline);
-                }
+                self.note(&bid, &contest, number, said, deadline);
             }
         }
         let retry = self.settings.retry_timeout;
         loop {
-            match place.contest.turn(place.number, deadline, retry) {
-                Turn::Granted(granted) => return Ok(Some(self.grip(subject, granted))),
-                Turn::Cancelled => {
-                    return Err(about(Error::new(ErrorKind::Cancelled, "cancelled")));
-                }
-                Turn::Refused(error) => return Err(about(error)),
+            let error = match contest.turn(number, deadline, retry) {
+                Turn::Granted(granted) => return Ok(Some(bid.grip(granted))),
                 Turn::TimedOut(None) => return Ok(None),
-                Turn::TimedOut(Some(error)) => return Err(about(error)),
-                Turn::Ask => match self.attempt(subject, thread, terms, self.budget(deadline)) {
-                    Ok(Attempt::Held(grip)) => {
-                        line.place.contest.asked(place.number, Outcome::Held);
-                        return Ok(Some(grip));
+                Turn::Cancelled => cancelled(),
+                Turn::Refused(error) | Turn::TimedOut(Some(error)) => error,
+                Turn::Ask(doubt) => {
+                    bid.inherit(doubt);
+                    match self.attempt(&mut bid, thread, terms, self.budget(deadline)) {
+                        Ok(Attempt::Held(grip)) => {
+                            contest.asked(number, Outcome::Held, true);
+                            return Ok(Some(grip));
+                        }
+                        Ok(Attempt::Refused(ttl)) => {
+                            self.note(&bid, &contest, number, Outcome::Refused(ttl), deadline);
+                        }
+                        Err(error) if is_passing(&error) => {
+                            self.note(&bid, &contest, number, Outcome::Failed(error), deadline);
+                        }
+                        Err(error) => return Err(error),
                     }
-                    Ok(Attempt::Refused(ttl)) => {
-                        place.contest.asked(place.number, Outcome::Refused(ttl));
-                        self.listen(subject, &place.contest, deadline);
-                    }
-                    Err(error) if is_passing(&error) => {
-                        place.contest.asked(place.number, Outcome::Failed(error));
-                    }
-                    Err(error) => return Err(error),
-                },
-            }
+                    continue;
+                }
+            };
+            return Err(error.about(&subject.key));
         }
-    }
-
-    fn grip(self: &Arc<Self>, subject: &Subject, (hold, share): Granted) -> Grip {
-        Grip::new(Arc::clone(self), &subject.name, hold, share)
     }
 
     fn attempt(
         self: &Arc<Self>,
-        subject: &Arc<Subject>,
+        bid: &mut Bid<'_>,
         thread: Option<u64>,
         terms: &Terms,
         budget: Budget,
     ) -> Result<Attempt> {
-        let lease = self.lease(terms);
         loop {
-            let candidate = self.candidate(subject, thread);
-            match self.try_acquire(&candidate, lease, budget)? {
+            match bid.ask(budget)? {
                 (Acquired::Held, sent) => {
                     self.check_open()?;
-                    let deadline = sent + lease;
-                    let Some(share) = candidate.hold.grant(keep(terms), deadline) else {
-                        self.bury(&candidate.hold);
-                        continue;
-                    };
-                    if candidate.count == 1 {
-                        self.register(&candidate.hold);
-                    } else {
-                        self.expect(deadline);
+                    let deadline = sent + self.lease(terms);
+                    let hold = Arc::clone(&bid.hold);
+                    if let Some(share) = hold.grant(keep(terms), deadline) {
+                        if bid.count == 1 {
+                            self.register(&hold);
+                        } else {
+                            self.expect(deadline);
+                        }
+                        return Ok(Attempt::Held(bid.grip((hold, share))));
                     }
-                    return Ok(Attempt::Held(self.grip(subject, (candidate.hold, share))));
+                    self.bury(&hold);
                 }
                 (Acquired::Refused(ttl), _) => return Ok(Attempt::Refused(ttl)),
                 // The old guards are told, and this acquisition begins a hold of its own.
-                (Acquired::Lost, _) => self.lose(&candidate.hold, LostReason::Gone),
+                (Acquired::Lost, _) => self.lose(&bid.hold, LostReason::Gone),
             }
+            bid.replace(self.candidate(bid.subject, thread, None, bid.hold.patience));
         }
     }
-}
-
-/// Leaves the line on every way out, a panic included.
-struct Line<'a> {
-    core: &'a Arc<Core>,
-    subject: &'a Subject,
-    place: &'a super::line::Place<'a>,
-}
-
-impl Drop for Line<'_> {
-    fn drop(&mut self) {
-        if let Some(granted) = self.place.leave() {
-            // Handed over in the very moment in which it gave up: on to the next.
-            drop(self.core.grip(self.subject, granted));
-        }
-    }
-}
-
-/// The hold that one attempt would make or re-enter, and the count it would have.
-struct Candidate {
-    hold: Arc<Hold>,
-    count: u32,
 }
 
 impl Shared {
@@ -234,16 +205,20 @@ impl Shared {
         }
     }
 
-    /// Until when a thread of this client holds the key, if one does.
-    fn held_here(&self, subject: &Subject) -> Option<Instant> {
-        let holds = self.registry.of_key(&subject.key);
-        let live = holds.iter().filter(|hold| hold.is_held());
-        live.map(|hold| hold.deadline()).max()
-    }
-
-    fn listen(&self, subject: &Subject, contest: &Arc<Contest>, deadline: Option<Instant>) {
-        if contest.should_listen() {
-            let channel = subject.kind.channel(subject);
+    /// Notes what an attempt came to; who was refused begins to listen.
+    fn note(
+        &self,
+        bid: &Bid<'_>,
+        contest: &Arc<Contest>,
+        number: u64,
+        said: Outcome,
+        deadline: Option<Instant>,
+    ) {
+        let refused = matches!(said, Outcome::Refused(_));
+        contest.asked(number, said, bid.is_clean());
+        if refused && contest.should_listen() {
+            let subject = bid.subject;
+            let channel = subject.kind.channel(subject, &bid.hold.holder);
             let ear = Arc::new(Ear(Arc::downgrade(contest)));
             let left = deadline.map_or(Duration::MAX, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
@@ -271,72 +246,34 @@ impl Shared {
         lease.max(Duration::from_millis(1))
     }
 
-    fn candidate(&self, subject: &Arc<Subject>, thread: Option<u64>) -> Candidate {
-        if let Some(hold) = thread.and_then(|thread| self.registry.find(&subject.key, thread)) {
-            if hold.is_held() {
-                return Candidate {
-                    count: hold.count() + 1,
-                    hold,
-                };
-            }
-            self.bury(&hold);
-        }
-        Candidate {
-            hold: Arc::new(Hold::new(Arc::clone(subject), self.new_holder(), thread)),
-            count: 1,
+    /// How long the waiter may be silent in a queue before others pass it, as in Redisson: the time
+    /// that it would wait, or what is set for those who wait for ever.
+    fn patience(&self, terms: &Terms) -> Duration {
+        match terms.wait {
+            Wait::Not => Duration::ZERO,
+            Wait::ForEver => self.settings.fair_lock_wait_timeout,
+            Wait::Until(deadline) => deadline
+                .saturating_duration_since(Instant::now())
+                .min(LONGEST_LEASE),
         }
     }
 
-    /// Asks once; answers also when the request that was answered was sent.
-    fn try_acquire(
+    /// The hold to re-enter, or a new one.
+    fn candidate(
         &self,
-        candidate: &Candidate,
-        lease: Duration,
-        budget: Budget,
-    ) -> Result<(Acquired, Instant)> {
-        let Candidate { hold, count } = candidate;
-        let subject = &hold.subject;
-        let ask = subject.kind.acquire(
-            subject,
-            &Claim {
-                holder: &hold.holder,
-                count: *count,
-                lease,
-            },
-        );
-        let undo = subject
-            .kind
-            .release(subject, &hold.holder, count - 1)
-            .request;
-        match self
-            .transport
-            .call(Lane::Acquire, &ask.request, Some(&undo), budget)
-        {
-            Ok(answer) => {
-                self.tie_up(answer.loose);
-                match (ask.decode)(answer.reply) {
-                    Ok(acquired) => Ok((acquired, answer.sent)),
-                    Err(malformed) => Err(self.malformed(malformed).about(&subject.key)),
-                }
+        subject: &Arc<Subject>,
+        thread: Option<u64>,
+        own: Option<Arc<Hold>>,
+        patience: Duration,
+    ) -> Arc<Hold> {
+        if let Some(hold) = own {
+            if hold.is_held() {
+                return hold;
             }
-            Err(failure) => {
-                if failure.doubtful {
-                    self.watchdog.adopt(match count {
-                        1 => Orphan::hold(hold, lease, failure.fences),
-                        _ => {
-                            // It may have raised the TTL above what the hold believes.
-                            self.doubt(hold);
-                            Orphan::count(hold, lease, failure.fences)
-                        }
-                    });
-                }
-                let error = failure.error.about(&subject.key);
-                Err(match count {
-                    1 => error,
-                    _ => self.note_wrong_type(hold, error),
-                })
-            }
+            self.bury(&hold);
         }
+        let subject = Arc::clone(subject);
+        Arc::new(Hold::new(subject, self.new_holder(), thread, patience))
     }
 
     /// Ends a hold whose time is over by our clock but perhaps not by Redis'.
@@ -345,8 +282,12 @@ impl Shared {
     /// would refuse.
     fn bury(&self, hold: &Arc<Hold>) {
         self.lose(hold, LostReason::Expired);
-        let _ = self.send_release(hold, 0);
+        let _ = self.send_release(&hold.subject, hold, 0);
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
 fn check(terms: &Terms) -> Result<()> {

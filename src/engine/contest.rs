@@ -1,4 +1,6 @@
-//! The threads of one client that wait for one key: a queue in which only the first asks Redis.
+//! Threads of one client that wait for one key: a line in which only the first asks Redis.
+//!
+//! A thread that stands in a queue in Redis is a line of its own.
 //!
 //! Pure bookkeeping under one mutex: who is first, whether it is time to ask, and the hold that a
 //! releasing thread hands over. All I/O is done by the callers, between the steps.
@@ -14,7 +16,8 @@ use parking_lot::{Condvar, Mutex};
 use super::hold::{Fate, Hold, Keep};
 use crate::{
     error::Error,
-    transport::{Listener, Subscription},
+    protocol::{Kind, Standing, Subject},
+    transport::{Fence, Listener, Subscription},
 };
 
 /// No sleep is longer, whatever Redis said: a message that was lost costs this much at most.
@@ -27,6 +30,16 @@ const UNHEARD: Duration = Duration::from_millis(100);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 const SLOWEST_SPIN: Duration = Duration::from_millis(64);
 
+/// How soon a failed attempt is followed by the next, and how slow that becomes.
+const FIRST_RETRY: Duration = Duration::from_millis(10);
+const SLOWEST_RETRY: Duration = Duration::from_millis(64);
+
+/// Where each waiter asks for itself, hundreds may ask a server that is just coming back.
+const SLOWEST_RETRY_OF_MANY: Duration = Duration::from_millis(500);
+
+/// How soon a waiter that somebody else is dealing with looks by itself.
+const CLAIMED: Duration = Duration::from_millis(50);
+
 /// How long the first waits for others after a release that they were told of.
 const COURTESY: Duration = Duration::from_millis(2);
 
@@ -34,16 +47,20 @@ const COURTESY: Duration = Duration::from_millis(2);
 const ECHO: Duration = Duration::from_millis(100);
 
 pub(crate) struct Contest {
+    kind: &'static dyn Kind,
     state: Mutex<State>,
 }
 
 /// What a waiter asks for; who hands over acquires in its name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    pub(crate) thread: Option<u64>,
+    pub(crate) hold: Arc<Hold>,
     pub(crate) lease: Duration,
     pub(crate) keep: Keep,
 }
+
+/// A request of which nobody knows whether it ran or will: the connections on which it may.
+pub(crate) type Doubt = Vec<Fence>;
 
 /// A hold that was handed over.
 pub(crate) type Granted = (Arc<Hold>, (u64, Fate));
@@ -52,8 +69,9 @@ pub(crate) type Granted = (Arc<Hold>, (u64, Fate));
 pub(crate) enum Turn {
     /// It was handed the hold.
     Granted(Granted),
-    /// It is first, and it is time to ask Redis: [`Contest::asked`] must follow.
-    Ask,
+    /// It is first, and it is time to ask Redis: [`Contest::asked`] must follow. Somebody may have
+    /// tried to hand it the lock, and not know how that ended.
+    Ask(Option<Doubt>),
     Cancelled,
     /// The server does not let us listen.
     Refused(Error),
@@ -94,16 +112,29 @@ struct Waiter {
     number: u64,
     wish: Wish,
     joined: Instant,
-    /// Whether a request in its name is under way.
-    busy: bool,
+    busy: Busy,
     cancelled: bool,
     granted: Option<Granted>,
+    /// A hand-over to it that was not answered.
+    doubt: Option<Doubt>,
+    /// Whether no request of its own may still be on its way.
+    clean: bool,
     wake: Arc<Condvar>,
 }
 
+/// Whether a request in the name of a waiter is under way, and whose.
+#[derive(Clone, Copy, PartialEq)]
+enum Busy {
+    Not,
+    Asking,
+    /// Somebody who releases is about to hand it the lock.
+    Claimed,
+}
+
 impl Contest {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(kind: &'static dyn Kind) -> Self {
         Self {
+            kind,
             state: Mutex::new(State {
                 waiters: VecDeque::new(),
                 next_number: 0,
@@ -121,6 +152,20 @@ impl Contest {
                 closed: false,
             }),
         }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.kind.standing()
+    }
+
+    /// Whether those who wait for this lock wait here.
+    pub(super) fn is_of(&self, subject: &Subject) -> bool {
+        self.kind.name() == subject.kind.name()
+    }
+
+    /// Whether more of those who wait for this lock may join.
+    pub(super) fn is_shared_by(&self, subject: &Subject) -> bool {
+        self.is_of(subject) && self.standing() == Standing::OneForAll
     }
 
     /// Waits for this waiter's turn, for its hold, or for the end of its patience.
@@ -158,15 +203,16 @@ impl Contest {
             if until.is_some_and(|until| now >= until) {
                 return Turn::TimedOut(state.failing.as_ref().map(|(_, error)| error.clone()));
             }
-            if place == 0 && !state.waiters[0].busy {
+            if place == 0 {
                 let alarm = match state.courtesy {
+                    _ if state.waiters[0].busy != Busy::Not => now + CLAIMED,
                     Some(end) if now < end => end,
                     _ if state.news != state.asked_at || now >= state.ask_again => {
                         state.courtesy = None;
                         state.asked_at = state.news;
                         state.asking_since = now;
-                        state.waiters[0].busy = true;
-                        return Turn::Ask;
+                        state.waiters[0].busy = Busy::Asking;
+                        return Turn::Ask(state.waiters[0].doubt.take());
                     }
                     _ => state.ask_again,
                 };
@@ -182,8 +228,12 @@ impl Contest {
         }
     }
 
-    /// Notes what Redis said to the first.
-    pub(crate) fn asked(&self, number: u64, outcome: Outcome) {
+    /// Notes what Redis said to the first, and whether no request of it may still be on its way.
+    pub(crate) fn asked(&self, number: u64, outcome: Outcome, clean: bool) {
+        let slowest = match self.standing() {
+            Standing::OneForAll => SLOWEST_RETRY,
+            Standing::Queued => SLOWEST_RETRY_OF_MANY,
+        };
         let mut state = self.state.lock();
         let now = Instant::now();
         match outcome {
@@ -204,7 +254,7 @@ impl Contest {
                 let began = state.asking_since;
                 let since = state.failing.take().map_or(began, |(since, _)| since);
                 state.failing = Some((since, error));
-                let sleep = state.spin(Duration::from_millis(10));
+                let sleep = state.spin(FIRST_RETRY, slowest);
                 state.ask_again = now + sleep;
                 // The others look at the clock of the failure.
                 state.waiters.iter().for_each(|waiter| {
@@ -213,21 +263,25 @@ impl Contest {
             }
         }
         if let Some(place) = state.place(number) {
-            state.waiters[place].busy = false;
+            state.waiters[place].busy = Busy::Not;
+            state.waiters[place].clean = clean;
         }
         state.wake_first();
     }
 
     /// The first, if it may be handed a hold: nothing of its own is under way. It stays claimed
-    /// until [`grant`](Self::grant) or [`put_back`](Self::put_back).
+    /// until [`grant`](Self::grant), [`let_go`](Self::let_go) or [`doubt`](Self::doubt).
     pub(crate) fn pick(&self) -> Option<(u64, Wish)> {
         let mut state = self.state.lock();
         let first = state.waiters.front_mut()?;
-        if first.busy || first.cancelled || first.granted.is_some() {
+        if first.busy != Busy::Not || first.cancelled || first.granted.is_some() {
             return None;
         }
-        first.busy = true;
-        Some((first.number, first.wish))
+        if !first.clean || first.doubt.is_some() {
+            return None;
+        }
+        first.busy = Busy::Claimed;
+        Some((first.number, first.wish.clone()))
     }
 
     /// Gives the first its hold; gives it back when the first has gone meanwhile.
@@ -243,14 +297,32 @@ impl Contest {
         Ok(())
     }
 
-    /// The claimed waiter got nothing: it asks by itself.
-    pub(crate) fn put_back(&self, number: u64) {
+    /// The claimed waiter got nothing; false when it has gone meanwhile.
+    #[must_use]
+    pub(crate) fn let_go(&self, number: u64) -> bool {
         let mut state = self.state.lock();
-        if let Some(place) = state.place(number) {
-            state.waiters[place].busy = false;
+        let Some(place) = state.place(number) else {
+            return false;
+        };
+        state.waiters[place].busy = Busy::Not;
+        if state.news != state.asked_at {
+            state.wake_first();
         }
+        true
+    }
+
+    /// Nobody knows whether the claimed waiter got the lock: it has to ask. Gives the doubt back
+    /// when the waiter has gone meanwhile.
+    pub(crate) fn doubt(&self, number: u64, doubt: Doubt) -> Result<(), Doubt> {
+        let mut state = self.state.lock();
+        let Some(place) = state.place(number) else {
+            return Err(doubt);
+        };
+        state.waiters[place].busy = Busy::Not;
+        state.waiters[place].doubt = Some(doubt);
         state.news += 1;
         state.wake_first();
+        Ok(())
     }
 
     /// One of us is about to release with a message: until it is known who heard it, the first
@@ -343,9 +415,11 @@ impl Contest {
             number,
             wish,
             joined: Instant::now(),
-            busy: false,
+            busy: Busy::Not,
             cancelled: false,
             granted: None,
+            doubt: None,
+            clean: true,
             wake: Arc::new(Condvar::new()),
         });
         number
@@ -354,26 +428,32 @@ impl Contest {
     /// Takes a waiter out, whatever it was doing. What it was woken for goes to the next.
     pub(super) fn leave(&self, number: u64) -> Left {
         let mut state = self.state.lock();
-        let mut granted = None;
+        let mut left = Left::default();
         if let Some(place) = state.place(number) {
             let waiter = state.waiters.remove(place).expect("just found");
-            granted = waiter.granted;
+            left.claimed = waiter.busy == Busy::Claimed && waiter.granted.is_none();
+            left.granted = waiter.granted;
+            left.doubt = waiter.doubt;
             if place == 0 {
                 state.news += 1;
                 state.wake_first();
             }
         }
-        Left {
-            granted,
-            subscription: state.waiters.is_empty().then(|| state.silence()).flatten(),
-            last: state.waiters.is_empty(),
+        if state.waiters.is_empty() {
+            left.subscription = state.silence();
+            left.last = true;
         }
+        left
     }
 }
 
 /// What a waiter leaves behind, to be dealt with outside the mutex.
-pub(super) struct Left {
+#[derive(Default)]
+pub(crate) struct Left {
     pub(super) granted: Option<Granted>,
+    pub(super) doubt: Option<Doubt>,
+    /// Somebody is about to hand it the lock, will find it gone, and deal with what it left.
+    pub(super) claimed: bool,
     pub(super) subscription: Option<Subscription>,
     pub(super) last: bool,
 }
@@ -403,7 +483,7 @@ impl State {
     fn sleep(&mut self, ttl: i64) -> Duration {
         match u64::try_from(ttl) {
             Err(_) => LONGEST_SLEEP,
-            Ok(ttl) if ttl <= 2 => self.spin(SHORTEST_SLEEP),
+            Ok(ttl) if ttl <= 2 => self.spin(SHORTEST_SLEEP, SLOWEST_SPIN),
             Ok(ttl) => {
                 self.spins = 0;
                 Duration::from_millis(ttl).min(LONGEST_SLEEP)
@@ -411,10 +491,10 @@ impl State {
         }
     }
 
-    fn spin(&mut self, first: Duration) -> Duration {
+    fn spin(&mut self, first: Duration, slowest: Duration) -> Duration {
         let sleep = first.saturating_mul(1 << self.spins.min(16));
         self.spins += 1;
-        sleep.min(SLOWEST_SPIN.max(first))
+        sleep.min(slowest)
     }
 }
 

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::{ErrorKind, Result},
     event::{Ended, Event},
+    protocol::Subject,
 };
 
 /// What every guard is made of. Dropping it releases.
@@ -21,8 +22,8 @@ pub(crate) struct Grip {
     hold: Arc<Hold>,
     share: u64,
     fate: Fate,
-    /// By which the caller knows the lock: other names may stand for the same key.
-    name: Arc<str>,
+    /// As the caller knows the lock: another name or kind may have begun the hold.
+    subject: Arc<Subject>,
     released: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Fated {
 impl Grip {
     pub(super) fn new(
         core: Arc<Core>,
-        name: &Arc<str>,
+        subject: &Arc<Subject>,
         hold: Arc<Hold>,
         (share, fate): (u64, Fate),
     ) -> Self {
@@ -47,13 +48,13 @@ impl Grip {
             hold,
             share,
             fate,
-            name: Arc::clone(name),
+            subject: Arc::clone(subject),
             released: false,
         }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.subject.name
     }
 
     pub(crate) fn holder(&self) -> &str {
@@ -91,7 +92,7 @@ impl Grip {
 
     pub(crate) fn unlock(mut self) -> Result<()> {
         self.released = true;
-        self.core.release(&self.hold, self.share)
+        self.core.release(&self.subject, &self.hold, self.share)
     }
 }
 
@@ -100,14 +101,14 @@ impl Drop for Grip {
         if self.released || self.core.is_closed() {
             return;
         }
-        if let Err(error) = self.core.release(&self.hold, self.share) {
+        if let Err(error) = self.core.release(&self.subject, &self.hold, self.share) {
             if error.kind() == ErrorKind::NotHeld {
                 // Lost, and that was told already.
                 return;
             }
             log::warn!("a guard was dropped and not released: {error}");
             self.core.raise(|| Event::ReleaseFailed {
-                name: Arc::clone(&self.name),
+                name: Arc::clone(&self.subject.name),
                 error,
             });
         }

@@ -22,7 +22,8 @@ pub(crate) struct Hold {
     pub(crate) holder: Arc<str>,
     /// The thread that may re-enter; none for an owned hold.
     pub(crate) thread: Option<u64>,
-    pub(crate) chain: Chain,
+    /// How long its acquisition may be silent in a queue: who leaves one gives this time back.
+    pub(crate) patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -32,6 +33,15 @@ pub(crate) struct Hold {
 pub(crate) struct Chain {
     pub(crate) handed: u32,
     pub(crate) since: Instant,
+}
+
+impl Chain {
+    fn begin() -> Self {
+        Self {
+            handed: 0,
+            since: Instant::now(),
+        }
+    }
 }
 
 /// How an acquisition wants to be kept.
@@ -66,6 +76,7 @@ struct State {
     count: u32,
     shares: Vec<Share>,
     next_share: u64,
+    chain: Option<Chain>,
     deadline: Instant,
     lost: Option<LostReason>,
     /// Whether a request that raises the TTL went unanswered, so that Redis may keep the entry
@@ -74,19 +85,22 @@ struct State {
 }
 
 impl Hold {
-    pub(crate) fn new(subject: Arc<Subject>, holder: Arc<str>, thread: Option<u64>) -> Self {
+    pub(crate) fn new(
+        subject: Arc<Subject>,
+        holder: Arc<str>,
+        thread: Option<u64>,
+        patience: Duration,
+    ) -> Self {
         Self {
             subject,
             holder,
             thread,
-            chain: Chain {
-                handed: 0,
-                since: Instant::now(),
-            },
+            patience,
             state: Mutex::new(State {
                 count: 0,
                 shares: Vec::with_capacity(1),
                 next_share: 0,
+                chain: None,
                 deadline: Instant::now(),
                 lost: None,
                 doubtful: false,
@@ -95,10 +109,14 @@ impl Hold {
         }
     }
 
-    /// A hold that came from another thread's.
-    pub(crate) fn in_chain(mut self, chain: Chain) -> Self {
-        self.chain = chain;
-        self
+    /// The chain that goes on when this hold is handed over.
+    pub(crate) fn chain(&self) -> Chain {
+        self.state.lock().chain.unwrap_or_else(Chain::begin)
+    }
+
+    /// Says before the grant that it comes from another thread's hold.
+    pub(crate) fn handed_over(&self, chain: Chain) {
+        self.state.lock().chain = Some(chain);
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -126,6 +144,7 @@ impl Hold {
             return None;
         }
         state.count += 1;
+        state.chain.get_or_insert_with(Chain::begin);
         state.deadline = state.deadline.max(deadline);
         let share = Share {
             number: state.next_share,
@@ -306,7 +325,7 @@ mod tests {
 
     fn hold() -> Hold {
         let subject = Subject::new(&Reentrant, "L".into(), "L".into());
-        Hold::new(Arc::new(subject), "u:1".into(), None)
+        Hold::new(Arc::new(subject), "u:1".into(), None, Duration::ZERO)
     }
 
     fn after(millis: u64) -> Instant {

@@ -6,21 +6,31 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Instant,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-use super::contest::{Contest, Granted, Wish};
+use super::contest::{Contest, Left, Wish};
+use crate::protocol::Subject;
 
 /// The contests of a client, by key.
+///
+/// One key may have several: one for all threads that wait for a plain lock, one for each that
+/// stands in Redis' own queue.
 #[derive(Default)]
 pub(crate) struct Contests {
-    by_key: Mutex<HashMap<Arc<str>, Arc<Contest>>>,
+    by_key: Mutex<HashMap<Arc<str>, Vec<Arc<Contest>>>>,
     /// Spares the uncontended acquire and release the map.
-    count: AtomicUsize,
+    keys: AtomicUsize,
+    queued: Mutex<usize>,
+    nobody_queued: Condvar,
 }
 
-/// A place in the queue. Dropping it leaves the queue, whatever happened.
+/// Says that its owner stands in a queue in Redis, which it has to leave.
+pub(crate) struct Queued<'a>(&'a Contests);
+
+/// A place in a contest, to be left on every way out.
 pub(crate) struct Place<'a> {
     contests: &'a Contests,
     key: Arc<str>,
@@ -29,57 +39,93 @@ pub(crate) struct Place<'a> {
 }
 
 impl Contests {
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Contest>> {
-        if self.count.load(Ordering::SeqCst) == 0 {
-            return None;
+    pub(crate) fn of(&self, key: &str) -> Vec<Arc<Contest>> {
+        if self.keys.load(Ordering::SeqCst) == 0 {
+            return Vec::new();
         }
-        self.by_key.lock().get(key).cloned()
+        self.by_key.lock().get(key).cloned().unwrap_or_default()
+    }
+
+    /// Whether a thread that would share its contest waits for this key.
+    pub(crate) fn has_line(&self, subject: &Subject) -> bool {
+        self.of(&subject.key)
+            .iter()
+            .any(|contest| contest.is_shared_by(subject))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Contest>> {
-        self.by_key.lock().values().cloned().collect()
+        self.by_key.lock().values().flatten().cloned().collect()
     }
 
     pub(crate) fn waiters(&self) -> usize {
         self.all().iter().map(|contest| contest.len()).sum()
     }
 
-    pub(crate) fn join(&self, key: &Arc<str>, wish: Wish) -> Place<'_> {
+    pub(crate) fn join(&self, subject: &Subject, wish: Wish) -> Place<'_> {
         let mut by_key = self.by_key.lock();
-        let contest = by_key.entry(Arc::clone(key)).or_insert_with(|| {
-            self.count.fetch_add(1, Ordering::SeqCst);
-            Arc::new(Contest::new())
+        let of_key = by_key.entry(Arc::clone(&subject.key)).or_insert_with(|| {
+            self.keys.fetch_add(1, Ordering::SeqCst);
+            Vec::with_capacity(1)
+        });
+        let shared = of_key.iter().find(|one| one.is_shared_by(subject));
+        let contest = shared.cloned().unwrap_or_else(|| {
+            let contest = Arc::new(Contest::new(subject.kind));
+            of_key.push(Arc::clone(&contest));
+            contest
         });
         Place {
             contests: self,
-            key: Arc::clone(key),
+            key: Arc::clone(&subject.key),
             number: contest.join(wish),
-            contest: Arc::clone(contest),
+            contest,
+        }
+    }
+
+    /// Notes that somebody stands in a queue in Redis.
+    pub(crate) fn queue(&self) -> Queued<'_> {
+        *self.queued.lock() += 1;
+        Queued(self)
+    }
+
+    /// Waits until nobody stands in a queue in Redis any more.
+    pub(crate) fn wait_for_queues(&self, until: Instant) {
+        let mut queued = self.queued.lock();
+        while *queued > 0 {
+            if self
+                .nobody_queued
+                .wait_until(&mut queued, until)
+                .timed_out()
+            {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        let mut queued = self.0.queued.lock();
+        *queued -= 1;
+        if *queued == 0 {
+            self.0.nobody_queued.notify_all();
         }
     }
 }
 
 impl Place<'_> {
-    /// Leaves the queue; answers a hold that was handed over at the very last moment.
-    pub(crate) fn leave(&self) -> Option<Granted> {
-        let left = {
-            let mut by_key = self.contests.by_key.lock();
-            let left = self.contest.leave(self.number);
-            if left.last
-                && by_key
-                    .get(&self.key)
-                    .is_some_and(|other| Arc::ptr_eq(other, &self.contest))
-            {
+    /// Leaves the contest; answers what came at the very last moment.
+    pub(crate) fn leave(&self) -> Left {
+        let mut by_key = self.contests.by_key.lock();
+        let left = self.contest.leave(self.number);
+        if left.last
+            && let Some(of_key) = by_key.get_mut(&self.key)
+        {
+            of_key.retain(|other| !Arc::ptr_eq(other, &self.contest));
+            if of_key.is_empty() {
                 by_key.remove(&self.key);
-                self.contests.count.fetch_sub(1, Ordering::SeqCst);
+                self.contests.keys.fetch_sub(1, Ordering::SeqCst);
             }
-            left
-        };
-        drop(left.subscription);
-        left.granted
-    }
-
-    pub(crate) fn is_first(&self) -> bool {
-        self.contest.is_first(self.number)
+        }
+        left
     }
 }

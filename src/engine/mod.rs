@@ -2,6 +2,7 @@
 
 mod acquire;
 mod ask;
+mod bid;
 mod contest;
 mod grip;
 mod herald;
@@ -33,7 +34,7 @@ use threads::Threads;
 use crate::{
     error::{Error, ErrorKind, Result, Shortened},
     event::{Event, LostReason},
-    protocol::Malformed,
+    protocol::{Malformed, Standing},
     settings::Settings,
     transport::{Budget, Endpoint, Fence, HEARTBEAT, Notice, Transport},
 };
@@ -183,7 +184,8 @@ impl Shared {
     }
 
     pub(crate) fn waiting_for(&self, key: &str) -> usize {
-        self.contests.get(key).map_or(0, |contest| contest.len())
+        let contests = self.contests.of(key);
+        contests.iter().map(|contest| contest.len()).sum()
     }
 
     pub(crate) fn dropped_events(&self) -> u64 {
@@ -224,6 +226,9 @@ impl Shared {
         for contest in self.contests.all() {
             contest.close();
         }
+        // They leave by themselves, and need their connections for it.
+        let until = Instant::now() + self.settings.response_timeout / 4;
+        self.contests.wait_for_queues(until);
         self.transport.notifier().stop();
         // The reader sleeps in its socket: half a heartbeat is worth trying to wake it.
         self.transport.wake_notifier(HEARTBEAT / 2);
@@ -243,8 +248,11 @@ impl Shared {
     fn lose(&self, hold: &Arc<Hold>, reason: LostReason) {
         let first = hold.lose(reason);
         self.registry.remove(hold);
-        if let Some(contest) = self.contests.get(&hold.subject.key) {
-            contest.news();
+        for contest in self.contests.of(&hold.subject.key) {
+            // Who stands in a queue is told through it, or asks when the TTL is over.
+            if contest.standing() == Standing::OneForAll {
+                contest.news();
+            }
         }
         self.settle(hold);
         if !first {

@@ -51,10 +51,17 @@ impl Orphan {
 
     /// What puts it right; `None` when nothing is to be done any more.
     pub(super) fn remedy(&self) -> Option<Request> {
-        let (hold, left) = match &self.what {
-            What::Hold(hold) => (hold, 0),
-            // As it is now: the hold may have gone on meanwhile. Its last release is not ours.
-            What::Count(hold) => (hold, Some(hold.count()).filter(|count| *count > 0)?),
+        let ask = match &self.what {
+            What::Hold(hold) => {
+                let subject = &hold.subject;
+                subject.kind.withdraw(subject, &hold.holder, hold.patience)
+            }
+            What::Count(hold) => {
+                let subject = &hold.subject;
+                // As it is now: the hold may have gone on meanwhile. Its last release is not ours.
+                let left = Some(hold.count()).filter(|count| *count > 0)?;
+                subject.kind.release(subject, &hold.holder, left)
+            }
             What::Copies => {
                 return Some(Request {
                     call: Call::Command("PING"),
@@ -63,9 +70,7 @@ impl Orphan {
                 });
             }
         };
-        let subject = &hold.subject;
-        let release = subject.kind.release(subject, &hold.holder, left);
-        Some(release.request)
+        Some(ask.request)
     }
 
     fn new(what: What, lease: Duration, fences: Vec<Fence>) -> Self {
@@ -89,7 +94,8 @@ mod tests {
     #[test]
     fn a_count_in_doubt_does_not_cost_the_hold() {
         let subject = Subject::new(&Reentrant, "L".into(), "L".into());
-        let hold = Arc::new(Hold::new(Arc::new(subject), "u:1".into(), None));
+        let subject = Arc::new(subject);
+        let hold = Arc::new(Hold::new(subject, "u:1".into(), None, Duration::ZERO));
         let end = Instant::now() + Duration::from_secs(60);
         let (outer, _) = hold.grant(Keep::Leased, end).expect("new");
         let (inner, _) = hold.grant(Keep::Leased, end).expect("held");

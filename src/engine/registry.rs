@@ -50,6 +50,25 @@ impl Registry {
         of_key.find(|hold| hold.thread == Some(thread)).cloned()
     }
 
+    /// The hold that this thread has of this key; and until when another thread of this client has
+    /// it, by its clock.
+    pub(crate) fn look(
+        &self,
+        key: &str,
+        thread: Option<u64>,
+    ) -> (Option<Arc<Hold>>, Option<Instant>) {
+        let holds = self.holds.lock();
+        let Some(of_key) = holds.get(key) else {
+            return (None, None);
+        };
+        let is_own = |hold: &&Arc<Hold>| thread.is_some() && hold.thread == thread;
+        let others = of_key.iter().filter(|hold| !is_own(hold) && hold.is_held());
+        (
+            of_key.iter().find(is_own).cloned(),
+            others.map(|hold| hold.deadline()).max(),
+        )
+    }
+
     pub(crate) fn of_key(&self, key: &str) -> Vec<Arc<Hold>> {
         self.holds.lock().get(key).cloned().unwrap_or_default()
     }

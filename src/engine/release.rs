@@ -7,14 +7,14 @@ use std::{
 
 use super::{
     Shared,
-    contest::{Contest, Wish},
+    contest::{Contest, Doubt, Wish},
     hold::{Chain, Hold},
     orphan::Orphan,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
-    protocol::{Claim, HandedOver, Released},
+    protocol::{Claim, HandedOver, Queueing, Released, Standing, Subject},
     transport::{Answer, Failure, Lane},
 };
 
@@ -23,120 +23,182 @@ use crate::{
 const MOST_HANDOVERS: u32 = 8;
 const LONGEST_CHAIN: Duration = Duration::from_millis(10);
 
+/// Of those who stand in a queue in Redis, only Redis knows who is first: so many of those who came
+/// first here are named.
+const MOST_HEIRS: usize = 8;
+
+/// A waiting thread that may be given the lock, claimed for as long as this is not decided.
+struct Heir {
+    contest: Arc<Contest>,
+    number: u64,
+    wish: Wish,
+}
+
 impl Shared {
     /// Gives up one acquisition of a hold. Whatever the answer, nothing of it is renewed after.
-    pub(super) fn release(&self, hold: &Arc<Hold>, share: u64) -> Result<()> {
+    pub(super) fn release(
+        &self,
+        subject: &Arc<Subject>,
+        hold: &Arc<Hold>,
+        share: u64,
+    ) -> Result<()> {
         self.check_open()?;
         if !hold.is_held() {
             // Told before it goes: perhaps nobody else has noticed yet.
             self.lose(hold, LostReason::Expired);
         }
         let left = hold.begin_release(share);
-        if left > 0 {
-            let result = self.send_release(hold, left);
-            hold.end_share(share);
-            return result
-                .map(drop)
-                .map_err(|error| error.about(&hold.subject.key));
-        }
-        // Before the request is sent: no renewal may follow a release.
-        self.registry.remove(hold);
-        let result = self.release_last(hold);
+        let result = if left > 0 {
+            self.send_release(subject, hold, left).map(drop)
+        } else {
+            // Before the request is sent: no renewal may follow a release.
+            self.registry.remove(hold);
+            self.release_last(subject, hold)
+        };
         hold.end_share(share);
-        result.map_err(|error| error.about(&hold.subject.key))
+        result.map_err(|error| error.about(&subject.key))
     }
 
-    fn release_last(&self, hold: &Arc<Hold>) -> Result<()> {
-        let Some(contest) = self.contests.get(&hold.subject.key) else {
-            return self.send_release(hold, 0).map(drop);
-        };
-        if hold.chain.handed < MOST_HANDOVERS
-            && hold.chain.since.elapsed() < LONGEST_CHAIN
-            && hold.is_held()
-            && let Some((number, wish)) = contest.pick()
-        {
-            return self.hand_over(hold, &contest, number, wish);
+    fn release_last(&self, subject: &Arc<Subject>, hold: &Arc<Hold>) -> Result<()> {
+        let contests = self.contests.of(&subject.key);
+        if contests.is_empty() {
+            return self.send_release(subject, hold, 0).map(drop);
         }
-        contest.releasing();
-        let told = self.send_release(hold, 0);
-        contest.released(*told.as_ref().unwrap_or(&0));
+        let heirs = self.heirs(subject, hold, &contests);
+        let lines: Vec<_> = contests
+            .into_iter()
+            .filter(|contest| contest.standing() == Standing::OneForAll)
+            .collect();
+        for line in &lines {
+            line.releasing();
+        }
+        let told = match heirs.is_empty() {
+            true => self.send_release(subject, hold, 0).map(Some),
+            false => self.hand_over(subject, hold, heirs),
+        };
+        for line in &lines {
+            match &told {
+                Ok(None) => line.settled(),
+                Ok(Some(told)) => line.released(*told),
+                Err(_) => line.released(0),
+            }
+        }
         told.map(drop)
     }
 
-    /// Moves the lock to the first thread in line, in one request and without a message.
+    /// Those who may be given the lock, each claimed.
+    fn heirs(&self, subject: &Subject, hold: &Hold, contests: &[Arc<Contest>]) -> Vec<Heir> {
+        let chain = hold.chain();
+        let most = match subject.kind.standing() {
+            Standing::OneForAll => {
+                usize::from(chain.handed < MOST_HANDOVERS && chain.since.elapsed() < LONGEST_CHAIN)
+            }
+            // It passes nobody: the queue decides, wherever its waiters are.
+            Standing::Queued => MOST_HEIRS,
+        };
+        if !hold.is_held() {
+            return Vec::new();
+        }
+        let picked = contests
+            .iter()
+            .filter(|contest| contest.is_of(subject))
+            .filter_map(|contest| {
+                let (number, wish) = contest.pick()?;
+                Some(Heir {
+                    contest: Arc::clone(contest),
+                    number,
+                    wish,
+                })
+            });
+        picked.take(most).collect()
+    }
+
+    /// Moves the lock to a thread that waits, in one request and without a message. Where it was
+    /// released instead, answers how many heard of it.
     fn hand_over(
         &self,
+        subject: &Arc<Subject>,
         hold: &Arc<Hold>,
-        contest: &Contest,
-        number: u64,
-        wish: Wish,
-    ) -> Result<()> {
-        let subject = &hold.subject;
-        let chain = Chain {
-            handed: hold.chain.handed + 1,
-            since: hold.chain.since,
-        };
-        let next = Hold::new(Arc::clone(subject), self.new_holder(), wish.thread);
-        let next = Arc::new(next.in_chain(chain));
-        let claim = Claim {
-            holder: &next.holder,
-            count: 1,
-            lease: wish.lease,
-        };
-        let Some(ask) = subject.kind.hand_over(subject, &hold.holder, &claim) else {
-            contest.put_back(number);
-            return self.send_release(hold, 0).map(drop);
-        };
-        contest.releasing();
+        heirs: Vec<Heir>,
+    ) -> Result<Option<u64>> {
+        let claims: Vec<Claim<'_>> = heirs.iter().map(Heir::claim).collect();
+        let ask = subject.kind.hand_over(subject, &hold.holder, &claims);
         let answer = self
             .transport
             .call(Lane::Release, &ask.request, None, self.short_budget());
-        let answered = match answer {
-            Ok(answer) => match (ask.decode)(answer.reply) {
-                Ok(done) => {
-                    self.tie_up(answer.loose);
-                    Ok((done, answer.sent, answer.repeated))
-                }
-                Err(malformed) => Err(self.malformed(malformed)),
-            },
+        drop(claims);
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(failure) => {
-                // Nobody knows whether the one or the other has it, or nobody: none shall.
-                let fences = failure.fences.clone();
-                self.watchdog.adopt(Orphan::hold(&next, wish.lease, fences));
-                self.abandon(hold, failure)
+                // One of them may have it: they find out by asking.
+                for heir in heirs {
+                    self.leave_in_doubt(heir, failure.fences.clone());
+                }
+                return self.abandon(hold, failure);
             }
         };
-        match answered {
-            Ok((HandedOver::Done, sent, _)) => {
-                let Some(share) = next.grant(wish.keep, sent + wish.lease) else {
-                    unreachable!("a new hold is never too late");
-                };
-                // Before the next thread returns: it may be gone for a long time then.
-                self.register(&next);
-                contest.settled();
-                if let Err((next, (share, _))) = contest.grant(number, (next, share)) {
-                    // It gave up meanwhile: the lock goes on as if it had released at once.
-                    let _ = self.release(&next, share);
-                }
-                Ok(())
+        let (sent, repeated) = (answer.sent, answer.repeated);
+        self.tie_up(answer.loose);
+        let said = (ask.decode)(answer.reply).map_err(|malformed| self.malformed(malformed));
+        for (place, heir) in heirs.into_iter().enumerate() {
+            if matches!(said, Ok(HandedOver::To(to)) if to == place) {
+                self.hand_to(heir, hold.chain(), sent);
+            } else {
+                self.let_go(&heir);
             }
-            Ok((HandedOver::Instead(released), _, repeated)) => {
-                contest.put_back(number);
-                let told = self.read_release(hold, 0, released, repeated);
-                contest.released(*told.as_ref().unwrap_or(&0));
-                told.map(drop)
+        }
+        match said? {
+            HandedOver::To(_) => Ok(None),
+            HandedOver::Instead(released) => {
+                self.read_release(hold, 0, released, repeated).map(Some)
             }
-            Err(error) => {
-                contest.put_back(number);
-                contest.released(0);
-                Err(error)
-            }
+        }
+    }
+
+    /// Lets a waiting thread have what it was given in Redis.
+    fn hand_to(&self, heir: Heir, chain: Chain, sent: Instant) {
+        let Heir {
+            contest,
+            number,
+            wish,
+        } = heir;
+        let next = wish.hold;
+        next.handed_over(Chain {
+            handed: chain.handed + 1,
+            since: chain.since,
+        });
+        let Some(share) = next.grant(wish.keep, sent + wish.lease) else {
+            unreachable!("a new hold is never too late");
+        };
+        // Before the next thread returns: it may be gone for a long time then.
+        self.register(&next);
+        if let Err((next, (share, _))) = contest.grant(number, (next, share)) {
+            // It gave up meanwhile: the lock goes on as if it had released at once.
+            let _ = self.release(&next.subject, &next, share);
+        }
+    }
+
+    /// The heir got nothing. What it did in Redis is ours to take back, if it has gone meanwhile.
+    fn let_go(&self, heir: &Heir) {
+        if !heir.contest.let_go(heir.number) && heir.contest.standing() == Standing::Queued {
+            self.withdraw(&heir.wish.hold);
+        }
+    }
+
+    fn leave_in_doubt(&self, heir: Heir, fences: Doubt) {
+        if let Err(fences) = heir.contest.doubt(heir.number, fences) {
+            let orphan = Orphan::hold(&heir.wish.hold, heir.wish.lease, fences);
+            self.watchdog.adopt(orphan);
         }
     }
 
     /// Sends a release; answers how many heard of it.
-    pub(super) fn send_release(&self, hold: &Arc<Hold>, left: u32) -> Result<u64> {
-        let subject = &hold.subject;
+    pub(super) fn send_release(
+        &self,
+        subject: &Subject,
+        hold: &Arc<Hold>,
+        left: u32,
+    ) -> Result<u64> {
         let mut budget = self.short_budget();
         if !hold.is_held() {
             // The time of one attempt. That a connection was found dead is no reason not to ask.
@@ -190,6 +252,21 @@ impl Shared {
                 .adopt(Orphan::hold(hold, left, failure.fences));
         }
         Err(self.note_wrong_type(hold, failure.error))
+    }
+}
+
+impl Heir {
+    fn claim(&self) -> Claim<'_> {
+        Claim {
+            holder: &self.wish.hold.holder,
+            count: 1,
+            lease: self.wish.lease,
+            queueing: Some(Queueing {
+                patience: self.wish.hold.patience,
+                longest: self.wish.hold.patience,
+                queued: true,
+            }),
+        }
     }
 }
 

@@ -19,17 +19,23 @@ pub(crate) trait Kind: fmt::Debug + Send + Sync {
     /// Brings the count of `holder` down to `left`; 0 is the full release, with its message.
     fn release(&self, subject: &Subject, holder: &Arc<str>, left: u32) -> Ask<Released>;
 
-    /// Gives the lock from one holder to the next with count 1 and this lease, in one request and
-    /// without a message. `None` where a kind cannot.
+    /// Takes back whatever an acquisition of this holder did: the hold, and its place in a queue.
+    fn withdraw(&self, subject: &Subject, holder: &Arc<str>, patience: Duration) -> Ask<Released>;
+
+    /// How the waiting threads of one client stand towards each other.
+    fn standing(&self) -> Standing;
+
+    /// Gives the lock from one holder to one of the heirs, with its count and lease, in one request
+    /// and without a message; where that cannot be, releases in the usual way.
     fn hand_over(
         &self,
         subject: &Subject,
         holder: &Arc<str>,
-        heir: &Claim<'_>,
-    ) -> Option<Ask<HandedOver>>;
+        heirs: &[Claim<'_>],
+    ) -> Ask<HandedOver>;
 
-    /// Where a waiter hears of a release.
-    fn channel(&self, subject: &Subject) -> Arc<str>;
+    /// Where this waiter hears of a release.
+    fn channel(&self, subject: &Subject, waiter: &Arc<str>) -> Arc<str>;
 
     /// Raises the TTL of many holds, each checked for its owner, in one request.
     fn renew(&self, holds: &[Renewal<'_>]) -> Ask<Vec<Renewed>>;
@@ -70,6 +76,15 @@ impl Subject {
     }
 }
 
+/// How the waiting threads of one client stand towards each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Standing {
+    /// In a line of their own, of which only the first asks Redis, for all.
+    OneForAll,
+    /// Each for itself, in a queue that Redis keeps: their order is decided there.
+    Queued,
+}
+
 /// What one acquisition asks for.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
@@ -77,6 +92,19 @@ pub(crate) struct Claim<'a> {
     /// The count to reach: 1 for a new hold, more for a re-entry.
     pub(crate) count: u32,
     pub(crate) lease: Duration,
+    /// How it would wait; none for a single try. Only a kind with a queue in Redis looks at it.
+    pub(crate) queueing: Option<Queueing>,
+}
+
+/// How a waiter stands in a queue that Redis keeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Queueing {
+    /// How long it may be silent before others pass it.
+    pub(crate) patience: Duration,
+    /// The longest patience of anybody before it, ours or not.
+    pub(crate) longest: Duration,
+    /// Whether Redis has confirmed its place before: then it is never put at the end again.
+    pub(crate) queued: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -100,7 +128,8 @@ pub(crate) enum Released {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum HandedOver {
-    Done,
+    /// To which of the heirs.
+    To(usize),
     /// Released in the usual way, or not there, instead.
     Instead(Released),
 }
@@ -126,4 +155,7 @@ pub(crate) struct Holdings {
     pub(crate) ttl: i64,
     pub(crate) mode: Option<String>,
     pub(crate) holders: Vec<(String, u64)>,
+    /// Who waits in Redis' own queue, in order, with the milliseconds until others may pass it;
+    /// none for an entry that has no such time.
+    pub(crate) queue: Vec<(String, Option<i64>)>,
 }

@@ -1,12 +1,15 @@
 //! What is said to Redis for each kind of lock: names, keys, scripts, replies. Pure: no I/O, no clock.
 
+mod fair;
 mod kind;
 mod names;
 mod reentrant;
 mod request;
 
+pub(crate) use fair::Fair;
 pub(crate) use kind::{
-    Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Subject,
+    Acquired, Claim, HandedOver, Holdings, Kind, Queueing, Released, Renewal, Renewed, Standing,
+    Subject,
 };
 pub(crate) use reentrant::Reentrant;
 pub(crate) use request::{Argument, Ask, Call, Malformed, Reply, Request, Script};

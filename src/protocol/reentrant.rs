@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    kind::{Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Subject},
+    kind::{
+        Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Standing, Subject,
+    },
     names,
     request::{Argument, Ask, Call, Malformed, Reply, Request, Script},
 };
@@ -40,12 +42,7 @@ impl Kind for Reentrant {
                     Argument::Int(claim.count.into()),
                 ],
             ),
-            decode: |reply| match reply {
-                Reply::Nil => Ok(Acquired::Held),
-                Reply::Int(ttl) => Ok(Acquired::Refused(ttl)),
-                Reply::Text(text) if text == b"lost" => Ok(Acquired::Lost),
-                other => Err(Malformed(other)),
-            },
+            decode: acquired,
         }
     }
 
@@ -57,39 +54,44 @@ impl Kind for Reentrant {
                 vec![
                     Argument::Text(Arc::clone(holder)),
                     Argument::Int(left.into()),
-                    Argument::Text(self.channel(subject)),
+                    Argument::Text(channel(subject)),
                 ],
             ),
             decode: released,
         }
     }
 
+    fn withdraw(&self, subject: &Subject, holder: &Arc<str>, _patience: Duration) -> Ask<Released> {
+        self.release(subject, holder, 0)
+    }
+
+    fn standing(&self) -> Standing {
+        Standing::OneForAll
+    }
+
     fn hand_over(
         &self,
         subject: &Subject,
         holder: &Arc<str>,
-        heir: &Claim<'_>,
-    ) -> Option<Ask<HandedOver>> {
-        Some(Ask {
-            request: script(
-                &HAND_OVER,
-                subject,
-                vec![
-                    Argument::Text(Arc::clone(holder)),
-                    Argument::Text(Arc::clone(heir.holder)),
-                    Argument::Int(millis(heir.lease)),
-                    Argument::Text(self.channel(subject)),
-                ],
-            ),
-            decode: |reply| match reply {
-                Reply::Text(text) if text == b"handed" => Ok(HandedOver::Done),
-                other => Ok(HandedOver::Instead(released(other)?)),
-            },
-        })
+        heirs: &[Claim<'_>],
+    ) -> Ask<HandedOver> {
+        let mut arguments = vec![
+            Argument::Text(Arc::clone(holder)),
+            Argument::Text(channel(subject)),
+        ];
+        // The first in line, and nobody else.
+        for heir in heirs.iter().take(1) {
+            arguments.push(Argument::Text(Arc::clone(heir.holder)));
+            arguments.push(Argument::Int(millis(heir.lease)));
+        }
+        Ask {
+            request: script(&HAND_OVER, subject, arguments),
+            decode: handed_over,
+        }
     }
 
-    fn channel(&self, subject: &Subject) -> Arc<str> {
-        Arc::clone(&subject.companions[CHANNEL])
+    fn channel(&self, subject: &Subject, _waiter: &Arc<str>) -> Arc<str> {
+        channel(subject)
     }
 
     fn renew(&self, holds: &[Renewal<'_>]) -> Ask<Vec<Renewed>> {
@@ -119,7 +121,7 @@ impl Kind for Reentrant {
             request: script(
                 &FORCE_UNLOCK,
                 subject,
-                vec![Argument::Text(self.channel(subject))],
+                vec![Argument::Text(channel(subject))],
             ),
             decode: released,
         }
@@ -164,7 +166,15 @@ impl Kind for Reentrant {
     }
 }
 
-fn script(script: &'static Script, subject: &Subject, arguments: Vec<Argument>) -> Request {
+fn channel(subject: &Subject) -> Arc<str> {
+    Arc::clone(&subject.companions[CHANNEL])
+}
+
+pub(super) fn script(
+    script: &'static Script,
+    subject: &Subject,
+    arguments: Vec<Argument>,
+) -> Request {
     Request {
         call: Call::Script(script),
         keys: vec![Arc::clone(&subject.key)],
@@ -181,12 +191,32 @@ fn command(name: &'static str, subject: &Subject, arguments: Vec<Argument>) -> R
 }
 
 /// Redis counts whole milliseconds, and `PEXPIRE 0` deletes the key: a shorter lease rounds up.
-fn millis(lease: Duration) -> i64 {
+pub(super) fn millis(lease: Duration) -> i64 {
     let whole = lease.as_nanos().div_ceil(1_000_000).max(1);
     i64::try_from(whole).unwrap_or(i64::MAX)
 }
 
-fn released(reply: Reply) -> Result<Released, Malformed> {
+pub(super) fn acquired(reply: Reply) -> Result<Acquired, Malformed> {
+    match reply {
+        Reply::Nil => Ok(Acquired::Held),
+        Reply::Int(ttl) => Ok(Acquired::Refused(ttl)),
+        Reply::Text(text) if text == b"lost" => Ok(Acquired::Lost),
+        other => Err(Malformed(other)),
+    }
+}
+
+/// A list of one is the number of the heir that got it, counted from 1.
+pub(super) fn handed_over(reply: Reply) -> Result<HandedOver, Malformed> {
+    let Reply::List(items) = &reply else {
+        return Ok(HandedOver::Instead(released(reply)?));
+    };
+    match items[..] {
+        [Reply::Int(number)] if number > 0 => Ok(HandedOver::To(number as usize - 1)),
+        _ => Err(Malformed(reply)),
+    }
+}
+
+pub(super) fn released(reply: Reply) -> Result<Released, Malformed> {
     match reply {
         Reply::Int(-1) => Ok(Released::Gone),
         Reply::Int(-2) => Ok(Released::Unannounced),
@@ -214,7 +244,8 @@ fn count(reply: Reply) -> Result<u64, Malformed> {
     text.parse().map_err(|_| Malformed(reply))
 }
 
-fn holdings(reply: Reply) -> Result<Holdings, Malformed> {
+/// The TTL, then the fields and values in turn; a kind with a queue adds to it.
+pub(super) fn holdings(reply: Reply) -> Result<Holdings, Malformed> {
     let whole = reply.clone();
     let Ok([ttl, fields]) = <[Reply; 2]>::try_from(reply.list()?) else {
         return Err(Malformed(whole));
@@ -223,6 +254,7 @@ fn holdings(reply: Reply) -> Result<Holdings, Malformed> {
         ttl: ttl.int()?,
         mode: None,
         holders: Vec::new(),
+        queue: Vec::new(),
     };
     let mut fields = fields.list()?.into_iter();
     while let (Some(field), Some(value)) = (fields.next(), fields.next()) {
@@ -254,6 +286,7 @@ mod tests {
                 holder: &holder,
                 count: 2,
                 lease: Duration::from_millis(1500),
+                queueing: None,
             },
         );
         assert_eq!(ask.request.keys, [Arc::from("L")]);
@@ -288,6 +321,7 @@ mod tests {
             holder: &holder,
             count: 1,
             lease: Duration::from_secs(1),
+            queueing: None,
         };
         let acquired = Reentrant.acquire(&subject(), &claim).decode;
         assert_eq!(acquired(Reply::Nil), Ok(Acquired::Held));
@@ -328,6 +362,7 @@ mod tests {
                 ttl: -1,
                 mode: Some("read".into()),
                 holders: vec![("u:1".into(), 2), ("x".into(), 0)],
+                queue: vec![],
             })
         );
         assert!(holdings(Reply::List(vec![Reply::Int(1)])).is_err());

@@ -87,7 +87,24 @@ impl Transport {
         undo: Option<&Request>,
         budget: Budget,
     ) -> Result<Answer, Failure> {
-        let mut doubt = Doubt::default();
+        self.call_again(None, lane, request, undo, budget)
+    }
+
+    /// Sends a request of which earlier copies may have run, or may still run, on connections that
+    /// are to be killed first.
+    pub(crate) fn call_again(
+        &self,
+        earlier: Option<Vec<Fence>>,
+        lane: Lane,
+        request: &Request,
+        undo: Option<&Request>,
+        budget: Budget,
+    ) -> Result<Answer, Failure> {
+        let mut doubt = Doubt {
+            any: earlier.is_some(),
+            fences: earlier.unwrap_or_default(),
+            ..Doubt::default()
+        };
         let mut attempt = 1;
         let mut reason = None;
         loop {

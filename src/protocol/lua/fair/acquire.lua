@@ -1,0 +1,61 @@
+-- Takes a fair lock, re-enters it, or takes a place in its queue.
+-- ARGV: lease in ms, holder, count to reach; to queue, also its patience in ms, the longest patience
+-- of anybody, and 1 when it had a place before.
+-- Reply: nil when held; how long to sleep in ms, as PTTL counts, when not; 'lost' when the hold to
+-- re-enter is gone.
+-- Runs twice with one effect: the count is absolute, the TTL is only raised, a place is kept.
+local lease, holder, count, patience = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local moment = now()
+local head = first(holder, moment)
+local place = patience and redis.call('lpos', queue, holder)
+-- Who had a place and has none was passed by somebody who took it for dead; only the first is ever
+-- passed, so it was first.
+local passed = patience and not place and ARGV[6] == '1'
+if redis.call('exists', key) == 0 then
+    if count ~= '1' then
+        return 'lost'
+    end
+    if not head or head == holder or passed then
+        leave(holder, patience or 0)
+        redis.call('hset', key, holder, count)
+        local set = redis.pcall('pexpire', key, lease)
+        if type(set) == 'table' then
+            -- Better no lock than one without an end.
+            redis.call('del', key)
+            return set
+        end
+        return nil
+    end
+elseif redis.call('hexists', key, holder) == 1 then
+    leave(holder, patience or 0)
+    redis.call('hset', key, holder, count)
+    if redis.call('pttl', key) < tonumber(lease) then
+        redis.call('pexpire', key, lease)
+    end
+    return nil
+elseif count ~= '1' then
+    return 'lost'
+end
+local left = redis.call('pttl', key)
+if not patience then
+    return left
+end
+if passed then
+    redis.call('lpush', queue, holder)
+    place = 0
+elseif not place then
+    place = redis.call('rpush', queue, holder) - 1
+end
+-- Whoever enters takes its patience from all who are behind it, so there must be one for each who is
+-- before; and the holder may stay as long as it is, and no time may be before that of the one ahead.
+local time = moment + math.max(0, left) + place * tonumber(ARGV[5])
+if place > 0 then
+    local ahead = redis.call('zscore', times, redis.call('lindex', queue, place - 1))
+    time = math.max(time, tonumber(ahead or 0))
+end
+redis.call('zadd', times, whole(time + tonumber(patience)), holder)
+if place == 0 then
+    return left
+end
+-- Not before the first may be passed, or tells us by leaving.
+return math.max(1, tonumber(redis.call('zscore', times, redis.call('lindex', queue, 0)) or 0) - moment)
