@@ -48,7 +48,8 @@ elseif not place then
 end
 -- Whoever enters takes its patience from all who are behind it, so there must be one for each who is
 -- before; and the holder may stay as long as it is, and no time may be before that of the one ahead.
-local time = moment + math.max(0, left) + place * tonumber(ARGV[5])
+-- A lock without an end is looked after now and then: long before ten seconds.
+local time = moment + (left == -1 and 10000 or math.max(0, left)) + place * tonumber(ARGV[5])
 if place > 0 then
     local ahead = redis.call('zscore', times, redis.call('lindex', queue, place - 1))
     time = math.max(time, tonumber(ahead or 0))
@@ -57,5 +58,6 @@ redis.call('zadd', times, whole(time + tonumber(patience)), holder)
 if place == 0 then
     return left
 end
--- Not before the first may be passed, or tells us by leaving.
-return math.max(1, tonumber(redis.call('zscore', times, redis.call('lindex', queue, 0)) or 0) - moment)
+-- Before the first may be passed there is nothing to do: else who leaves, or releases, tells us.
+local before = redis.call('zscore', times, redis.call('lindex', queue, 0))
+return math.max(1, tonumber(before or 0) - moment)

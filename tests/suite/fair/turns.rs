@@ -1,0 +1,191 @@
+//! Whose turn it is.
+
+use std::{sync::Mutex, thread};
+
+use lockson::Ttl;
+
+use super::{
+    SOON, enqueue_dead, millis, nobody_waits, queue, secs, timed, wait_for_ears, wait_for_queue,
+    waiter,
+};
+use crate::{
+    basics::connect,
+    support::{Ground, eventually},
+};
+
+/// Threads of one client are handed the lock, those of another are told: in both ways in order.
+#[test]
+fn who_came_first_is_first() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let entered = Mutex::new(Vec::new());
+    let guard = one.fair_lock(&name).lock().expect("free");
+    let mut expected = Vec::new();
+    thread::scope(|scope| {
+        for number in 0..8 {
+            // Two of the one, then two of the other: hand-overs and messages.
+            let client = if number % 4 < 2 { &one } else { &two };
+            let lock = client.fair_lock(&name);
+            let entered = &entered;
+            waiter(scope, &lock, move |guard| {
+                entered
+                    .lock()
+                    .expect("no panic")
+                    .push(guard.holder().to_owned());
+                guard.unlock().expect("held");
+            });
+            wait_for_queue(&server, &lock, number + 1);
+            expected = queue(&server, &lock);
+        }
+        let seen = one.fair_lock(&name).inspect().expect("answered");
+        let holders: Vec<_> = seen.queue.iter().map(|one| one.holder.clone()).collect();
+        assert_eq!(holders, expected);
+        assert!(
+            seen.queue.iter().all(|one| one.left > Some(secs(300))),
+            "{seen:?}"
+        );
+        assert!(seen.queue.is_sorted_by_key(|one| one.left), "{seen:?}");
+        assert_eq!(seen.waiters, 4);
+        guard.unlock().expect("held");
+    });
+    assert_eq!(entered.into_inner().expect("no panic"), expected);
+    nobody_waits(&server, &[&one, &two], &one.fair_lock(&name));
+    assert_eq!(
+        one.fair_lock(&name).remaining_ttl().expect("answered"),
+        Ttl::Free
+    );
+}
+
+/// One round trip from holder to holder, and no message.
+#[test]
+fn the_next_thread_of_a_client_is_handed_the_lock_in_the_release() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    // The server learns the scripts.
+    lock.lock().expect("free").unlock().expect("held");
+    let guard = lock.lock_with_lease(secs(20)).expect("free");
+    thread::scope(|scope| {
+        let first = waiter(scope, &lock, |guard| {
+            let calls = server.script_calls();
+            guard.unlock().expect("held");
+            calls
+        });
+        wait_for_queue(&server, &lock, 1);
+        wait_for_ears(&server, &lock);
+        // Its second look, after it began to listen, is over.
+        let calls = quiet(&server);
+        guard.unlock().expect("held");
+        assert_eq!(first.join().expect("entered"), calls + 1);
+    });
+    nobody_waits(&server, &[&client], &lock);
+}
+
+/// The count of script calls once nobody asks any more.
+fn quiet(server: &crate::support::Server) -> u64 {
+    let mut calls = server.script_calls();
+    eventually(SOON, "nobody asks", || {
+        thread::sleep(millis(50));
+        let before = std::mem::replace(&mut calls, server.script_calls());
+        before == calls
+    });
+    calls
+}
+
+#[test]
+fn a_single_try_takes_no_place_and_passes_nobody() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    let guard = lock.try_lock().expect("answered").expect("free");
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(lock.try_lock().expect("answered").is_none()));
+    });
+    assert_eq!(queue(&server, &lock), Vec::<String>::new());
+    guard.unlock().expect("held");
+
+    enqueue_dead(&server, &lock, "dead:1", Some(millis(700)));
+    assert!(
+        lock.try_lock().expect("answered").is_none(),
+        "another is first"
+    );
+    let guard = eventually(SOON, "the dead one is passed", || {
+        lock.try_lock().expect("answered")
+    });
+    guard.unlock().expect("held");
+    nobody_waits(&server, &[&client], &lock);
+}
+
+/// Not at once, again and again, as long as its time is not over.
+#[test]
+fn behind_a_dead_head_nobody_spins() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    enqueue_dead(&server, &lock, "dead:1", Some(millis(1500)));
+    let calls = server.script_calls();
+    let (guard, took) = timed(|| lock.lock().expect("passes it"));
+    let calls = server.script_calls() - calls;
+    println!("entered after {took:?} with {calls} scripts");
+    assert!(millis(1400) <= took && took < millis(2500), "{took:?}");
+    assert!(calls <= 6, "{calls} scripts");
+    guard.unlock().expect("held");
+    nobody_waits(&server, &[&client], &lock);
+}
+
+/// Redisson would wait for it for ever.
+#[test]
+fn a_head_without_a_time_is_dropped() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    enqueue_dead(&server, &lock, "dead:1", None);
+    enqueue_dead(&server, &lock, "dead:2", None);
+    let guard = lock.try_lock().expect("answered").expect("nobody waits");
+    guard.unlock().expect("held");
+    nobody_waits(&server, &[&client], &lock);
+}
+
+/// Waiters elsewhere sleep for the TTL that they have read.
+#[test]
+fn a_shorter_lease_is_not_handed_over_silently() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let lock = ours.fair_lock(&name);
+    let guard = lock.lock_with_lease(secs(60)).expect("free");
+    thread::scope(|scope| {
+        let short = scope.spawn(|| {
+            let guard = lock.lock_with_lease(millis(300)).expect("its turn comes");
+            guard.lost().wait(SOON)
+        });
+        wait_for_queue(&server, &lock, 1);
+        let behind = waiter(scope, &theirs.fair_lock(&name), LockGuardExt::unlocked);
+        wait_for_queue(&server, &lock, 2);
+        wait_for_ears(&server, &lock);
+        guard.unlock().expect("held");
+        short.join().expect("entered");
+        // Nobody releases it, and nobody waits for the sixty seconds.
+        behind
+            .join()
+            .expect("entered when the short lease was over");
+    });
+    nobody_waits(&server, &[&ours, &theirs], &lock);
+}
+
+trait LockGuardExt {
+    fn unlocked(self);
+}
+
+impl LockGuardExt for lockson::LockGuard {
+    fn unlocked(self) {
+        self.unlock().expect("held");
+    }
+}
