@@ -73,6 +73,7 @@ mod options;
 mod protocol;
 mod reentrant;
 mod settings;
+mod sync;
 mod transport;
 
 pub use any::{AnyGuard, AnyLock, AnyOwnedGuard};

@@ -11,12 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
-
 use super::hold::{Fate, Hold, Keep};
 use crate::{
     error::Error,
     protocol::{Kind, Standing, Subject},
+    sync::{Condvar, Mutex},
     transport::{Fence, Listener, Subscription},
 };
 

@@ -6,12 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use crate::{
     error::Shortened,
     event::{Ended, LostReason},
     protocol::Subject,
+    sync::{Condvar, Mutex, MutexGuard},
 };
 
 /// One hold, shared by the guards of its acquisitions.

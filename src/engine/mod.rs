@@ -8,6 +8,8 @@ mod grip;
 mod herald;
 mod hold;
 mod line;
+#[cfg(all(test, lockson_model))]
+mod model;
 mod orphan;
 mod registry;
 mod release;

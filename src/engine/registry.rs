@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use parking_lot::Mutex;
-
 use super::hold::Hold;
+use crate::sync::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
