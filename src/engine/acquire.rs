@@ -113,7 +113,8 @@ impl Core {
             lease: self.lease(terms),
             keep: keep(terms),
         };
-        let (contest, number) = bid.take_place(self.contests.join(subject, wish));
+        let place = self.contests.join(subject, wish, bid.is_clean());
+        let (contest, number) = bid.take_place(place);
         let _bell = terms.cancel.as_ref().map(|token| {
             token.attach(Bell {
                 contest: Arc::downgrade(&contest),
@@ -126,10 +127,11 @@ impl Core {
             // Looked up after joining: who releases after this finds us in line.
             let seen = contest.seen();
             let (_, held_here) = self.registry.look(&subject.key, None);
-            if let Some(end) = held_here.filter(|_| !is_queued) {
-                contest.held_until(end, seen);
-            } else if let Some(said) = said {
-                self.note(&bid, &contest, number, said, deadline);
+            match (held_here, said) {
+                // It will be handed over, or somebody says that it was not: no need to listen yet.
+                (Some(end), None | Some(Outcome::Refused(_))) => contest.held_until(end, seen),
+                (_, Some(said)) => self.note(&bid, &contest, number, said, deadline),
+                (None, None) => {}
             }
         }
         let retry = self.settings.retry_timeout;

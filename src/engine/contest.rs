@@ -360,6 +360,15 @@ impl Contest {
         state.wake_first();
     }
 
+    /// The lock has left this client: who relied on being handed it has to ask, and to listen.
+    pub(crate) fn left_the_client(&self) {
+        let mut state = self.state.lock();
+        if !state.listens {
+            state.news += 1;
+            state.wake_first();
+        }
+    }
+
     /// One of us holds the key, so asking is of no use before then.
     ///
     /// `seen` was taken before that was looked up: what happened since is news.
@@ -406,7 +415,7 @@ impl Contest {
         self.state.lock().listening = Some(subscription);
     }
 
-    pub(super) fn join(&self, wish: Wish) -> u64 {
+    pub(super) fn join(&self, wish: Wish, clean: bool) -> u64 {
         let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
@@ -418,7 +427,7 @@ impl Contest {
             cancelled: false,
             granted: None,
             doubt: None,
-            clean: true,
+            clean,
             wake: Arc::new(Condvar::new()),
         });
         number

@@ -62,7 +62,7 @@ fn who_gives_up_passes_the_lock_on(bug: Bug) {
     assert!(contest.should_listen());
     // As if asked before: nobody asks unless there is news.
     contest.held_until(Instant::now() + NO_END, contest.seen());
-    let numbers = [1, 2].map(|number| (number, contest.join(wish(number))));
+    let numbers = [1, 2].map(|number| (number, contest.join(wish(number), true)));
     let waiters = numbers.map(|(name, place)| {
         let (redis, contest) = (Arc::clone(&redis), Arc::clone(&contest));
         thread::spawn(move || wait_at(&redis, &contest, name, place, bug))
@@ -84,7 +84,7 @@ fn a_place_is_left_once(bug: Bug) {
     let left = Arc::new(Mutex::new(0));
     let contest = Arc::new(Contest::new(&Fair));
     contest.held_until(Instant::now() + NO_END, contest.seen());
-    let place = contest.join(wish(1));
+    let place = contest.join(wish(1), true);
     let waiter = {
         let (left, contest) = (Arc::clone(&left), Arc::clone(&contest));
         thread::spawn(move || {
@@ -185,7 +185,7 @@ fn renewals_that_trust() {
 }
 
 fn wait(redis: &Redis, contest: &Contest, name: u32, bug: Bug) -> bool {
-    let place = contest.join(wish(name));
+    let place = contest.join(wish(name), true);
     wait_at(redis, contest, name, place, bug)
 }
 

@@ -65,10 +65,9 @@ impl Shared {
             return self.send_release(subject, hold, 0).map(drop);
         }
         let heirs = self.heirs(subject, hold, &contests);
-        let lines: Vec<_> = contests
+        let (lines, queued): (Vec<_>, Vec<_>) = contests
             .into_iter()
-            .filter(|contest| contest.standing() == Standing::OneForAll)
-            .collect();
+            .partition(|contest| contest.standing() == Standing::OneForAll);
         for line in &lines {
             line.releasing();
         }
@@ -81,6 +80,11 @@ impl Shared {
                 Ok(None) => line.settled(),
                 Ok(Some(told)) => line.released(*told),
                 Err(_) => line.released(0),
+            }
+        }
+        if !matches!(told, Ok(None)) {
+            for contest in &queued {
+                contest.left_the_client();
             }
         }
         told.map(drop)
