@@ -1,5 +1,6 @@
 //! Ways to a server, and what is said when there is none.
 
+mod access;
 mod ending;
 mod pool;
 mod refusals;
