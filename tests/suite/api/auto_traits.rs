@@ -2,8 +2,8 @@
 
 use lockson::{
     AnyGuard, AnyLock, AnyOwnedGuard, CancelToken, Client, ClientBuilder, ClientState, Ended,
-    Error, ErrorKind, Event, Holder, Inspection, LockGuard, LostReason, LostSignal, Options,
-    OwnedLockGuard, ReentrantLock, Ttl,
+    Error, ErrorKind, Event, FairLock, Holder, Inspection, LockGuard, LostReason, LostSignal,
+    Options, OwnedLockGuard, ReentrantLock, Ttl, Waiter,
 };
 
 macro_rules! send_and_sync {
@@ -43,6 +43,7 @@ send_and_sync!(
     Error,
     ErrorKind,
     Event,
+    FairLock,
     Holder,
     Inspection,
     LostReason,
@@ -51,6 +52,7 @@ send_and_sync!(
     OwnedLockGuard,
     ReentrantLock,
     Ttl,
+    Waiter,
 );
 sync_but_not_send!(AnyGuard, LockGuard);
 
@@ -62,6 +64,7 @@ const _: () = assert_clone::<CancelToken>();
 const _: () = assert_clone::<Client>();
 const _: () = assert_clone::<ClientBuilder>();
 const _: () = assert_clone::<Error>();
+const _: () = assert_clone::<FairLock>();
 const _: () = assert_clone::<LostSignal>();
 const _: () = assert_clone::<Options<'static, ReentrantLock>>();
 const _: () = assert_clone::<ReentrantLock>();

@@ -58,6 +58,13 @@ fn generic_code_takes_any_of_them() {
     let ground = Ground::new();
     let client = connect(&ground);
     let lock = client.reentrant_lock(ground.name("L"));
+    let fair = client.fair_lock(ground.name("F"));
+    assert_eq!(once(&fair).expect("answered"), Some(fair.name().to_owned()));
+    assert_eq!(owned_once(&fair).expect("answered"), Some(true));
+    let any_fair = AnyLock::from(&fair);
+    let guard = any_fair.lock().expect("free");
+    assert_eq!(fair.hold_count().expect("answered"), 1);
+    guard.unlock().expect("held");
     let any = AnyLock::from(&lock);
     assert_eq!(once(&lock).expect("answered"), Some(lock.name().to_owned()));
     assert_eq!(once(&any).expect("answered"), Some(lock.name().to_owned()));
