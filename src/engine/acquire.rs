@@ -8,7 +8,8 @@ use std::{
 use super::{
     Core, LONGEST_LEASE, Shared,
     bid::Bid,
-    contest::{Bell, Contest, Ear, Outcome, Turn, Wish},
+    contest::{Contest, Outcome, Turn, Wish},
+    ear::{Bell, Ear},
     grip::Grip,
     hold::{Hold, Keep},
     thread,
@@ -221,11 +222,10 @@ impl Shared {
         if refused && contest.should_listen() {
             let subject = bid.subject;
             let channel = subject.kind.channel(subject, &bid.hold.holder);
-            let ear = Arc::new(Ear(Arc::downgrade(contest)));
             let left = deadline.map_or(Duration::MAX, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
-            contest.listen(self.transport.listen(&channel, ear, left));
+            contest.listen(self.transport.listen(&channel, Ear::of(contest), left));
         }
     }
 

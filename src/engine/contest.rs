@@ -7,34 +7,20 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Weak},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::hold::{Fate, Hold, Keep};
+use super::{
+    hold::{Fate, Hold, Keep},
+    rest::{self, Rest},
+};
 use crate::{
     error::Error,
     protocol::{Kind, Standing, Subject},
     sync::{Condvar, Mutex},
-    transport::{Fence, Listener, Subscription},
+    transport::{Fence, Subscription},
 };
-
-/// No sleep is longer, whatever Redis said: a message that was lost costs this much at most.
-const LONGEST_SLEEP: Duration = Duration::from_secs(3);
-
-/// As long as nobody listens, somebody looks sooner: what others do to the key is not heard of.
-const UNHEARD: Duration = Duration::from_millis(100);
-
-/// A TTL that is over says "now" again and again until Redis removes the key: ask ever more slowly.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-const SLOWEST_SPIN: Duration = Duration::from_millis(64);
-
-/// How soon a failed attempt is followed by the next, and how slow that becomes.
-const FIRST_RETRY: Duration = Duration::from_millis(10);
-const SLOWEST_RETRY: Duration = Duration::from_millis(64);
-
-/// Where each waiter asks for itself, hundreds may ask a server that is just coming back.
-const SLOWEST_RETRY_OF_MANY: Duration = Duration::from_millis(500);
 
 /// How soon a waiter that somebody else is dealing with looks by itself.
 const CLAIMED: Duration = Duration::from_millis(50);
@@ -95,13 +81,15 @@ struct State {
     asked_at: u64,
     asking_since: Instant,
     ask_again: Instant,
-    spins: u32,
+    rest: Rest,
     failing: Option<(Instant, Error)>,
     refused: Option<Error>,
     listening: Option<Subscription>,
     listens: bool,
     /// Until when the first lets others go before it.
     courtesy: Option<Instant>,
+    /// Whether nobody else heard our last release.
+    alone: bool,
     /// Until when the next message is taken for the echo of our own release.
     echo: Option<Instant>,
     closed: bool,
@@ -141,12 +129,13 @@ impl Contest {
                 asked_at: 0,
                 asking_since: Instant::now(),
                 ask_again: Instant::now(),
-                spins: 0,
+                rest: Rest::default(),
                 failing: None,
                 refused: None,
                 listening: None,
                 listens: false,
                 courtesy: None,
+                alone: false,
                 echo: None,
                 closed: false,
             }),
@@ -229,16 +218,13 @@ impl Contest {
 
     /// Notes what Redis said to the first, and whether no request of it may still be on its way.
     pub(crate) fn asked(&self, number: u64, outcome: Outcome, clean: bool) {
-        let slowest = match self.standing() {
-            Standing::OneForAll => SLOWEST_RETRY,
-            Standing::Queued => SLOWEST_RETRY_OF_MANY,
-        };
+        let standing = self.standing();
         let mut state = self.state.lock();
         let now = Instant::now();
         match outcome {
             Outcome::Held => {
                 state.failing = None;
-                state.spins = 0;
+                state.rest = Rest::default();
                 state.ask_again = now + state.longest_sleep();
                 if let Some(place) = state.place(number) {
                     state.waiters.remove(place);
@@ -246,15 +232,13 @@ impl Contest {
             }
             Outcome::Refused(ttl) => {
                 state.failing = None;
-                let sleep = state.sleep(ttl);
-                state.ask_again = now + sleep;
+                state.ask_again = now + state.rest.after_refusal(ttl);
             }
             Outcome::Failed(error) => {
                 let began = state.asking_since;
                 let since = state.failing.take().map_or(began, |(since, _)| since);
                 state.failing = Some((since, error));
-                let sleep = state.spin(FIRST_RETRY, slowest);
-                state.ask_again = now + sleep;
+                state.ask_again = now + state.rest.after_failure(standing);
                 // The others look at the clock of the failure.
                 state.waiters.iter().for_each(|waiter| {
                     waiter.wake.notify_one();
@@ -294,6 +278,11 @@ impl Contest {
         state.waiters[place].granted = Some(granted);
         state.waiters[place].wake.notify_one();
         Ok(())
+    }
+
+    /// Whether nobody outside this client waited when the lock was last released with a message.
+    pub(super) fn is_alone(&self) -> bool {
+        self.state.lock().alone
     }
 
     /// The claimed waiter got nothing; false when it has gone meanwhile.
@@ -338,12 +327,41 @@ impl Contest {
         let mut state = self.state.lock();
         let ours = u64::from(state.listens);
         state.news += 1;
-        state.courtesy = (told > ours).then(|| Instant::now() + COURTESY);
+        state.alone = told <= ours;
+        state.courtesy = (!state.alone).then(|| Instant::now() + COURTESY);
         if told == 0 {
             // Nothing was sent, or it did not reach us: the next message is another's.
             state.echo = None;
         }
         state.wake_first();
+    }
+
+    /// A message came.
+    pub(super) fn heard(&self) {
+        let mut state = self.state.lock();
+        let echo = state.echo.take();
+        if echo.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        state.news += 1;
+        state.courtesy = None;
+        state.wake_first();
+    }
+
+    /// It is listened to from now on.
+    pub(super) fn listening(&self) {
+        // Never taken for an echo: the message of our release may be among those that were missed.
+        self.state.lock().echo = None;
+        self.news();
+    }
+
+    /// The server does not let us listen.
+    pub(super) fn forbidden(&self, error: Error) {
+        let mut state = self.state.lock();
+        state.refused = Some(error);
+        for waiter in &state.waiters {
+            waiter.wake.notify_one();
+        }
     }
 
     /// It was handed over and not released: there is nothing to wait for.
@@ -485,78 +503,6 @@ impl State {
     }
 
     fn longest_sleep(&self) -> Duration {
-        if self.listens { LONGEST_SLEEP } else { UNHEARD }
-    }
-
-    fn sleep(&mut self, ttl: i64) -> Duration {
-        match u64::try_from(ttl) {
-            Err(_) => LONGEST_SLEEP,
-            Ok(ttl) if ttl <= 2 => self.spin(SHORTEST_SLEEP, SLOWEST_SPIN),
-            Ok(ttl) => {
-                self.spins = 0;
-                Duration::from_millis(ttl).min(LONGEST_SLEEP)
-            }
-        }
-    }
-
-    fn spin(&mut self, first: Duration, slowest: Duration) -> Duration {
-        let sleep = first.saturating_mul(1 << self.spins.min(16));
-        self.spins += 1;
-        sleep.min(slowest)
-    }
-}
-
-/// Hears messages for a contest without keeping it.
-pub(crate) struct Ear(pub(crate) Weak<Contest>);
-
-impl Listener for Ear {
-    fn woken(&self) {
-        let Some(contest) = self.0.upgrade() else {
-            return;
-        };
-        let mut state = contest.state.lock();
-        if state
-            .echo
-            .take()
-            .is_some_and(|until| Instant::now() < until)
-        {
-            return;
-        }
-        state.news += 1;
-        state.courtesy = None;
-        state.wake_first();
-    }
-
-    fn listening(&self) {
-        // Never taken for an echo: the message of our release may be among those that were missed.
-        if let Some(contest) = self.0.upgrade() {
-            contest.state.lock().echo = None;
-            contest.news();
-        }
-    }
-
-    fn refused(&self, error: Error) {
-        let Some(contest) = self.0.upgrade() else {
-            return;
-        };
-        let mut state = contest.state.lock();
-        state.refused = Some(error);
-        for waiter in &state.waiters {
-            waiter.wake.notify_one();
-        }
-    }
-}
-
-/// Wakes one waiter for good; what a token keeps.
-pub(crate) struct Bell {
-    pub(crate) contest: Weak<Contest>,
-    pub(crate) number: u64,
-}
-
-impl Bell {
-    pub(crate) fn ring(&self) {
-        if let Some(contest) = self.contest.upgrade() {
-            contest.cancel(self.number);
-        }
+        rest::longest(self.listens)
     }
 }

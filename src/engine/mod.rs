@@ -4,6 +4,7 @@ mod acquire;
 mod ask;
 mod bid;
 mod contest;
+mod ear;
 mod grip;
 mod herald;
 mod hold;
@@ -13,6 +14,7 @@ mod model;
 mod orphan;
 mod registry;
 mod release;
+mod rest;
 mod thread;
 mod threads;
 mod watchdog;
@@ -27,7 +29,7 @@ use std::{
 };
 
 pub(crate) use acquire::{Terms, Wait};
-pub(crate) use contest::Bell;
+pub(crate) use ear::Bell;
 pub(crate) use grip::{Fated, Grip};
 use hold::Hold;
 use orphan::Orphan;

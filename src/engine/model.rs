@@ -12,14 +12,13 @@ use std::{
 use shuttle::{sync::Mutex, thread};
 
 use super::{
-    contest::{Contest, Ear, Granted, Left, Outcome, Turn, Wish},
+    contest::{Contest, Granted, Left, Outcome, Turn, Wish},
     hold::{Hold, Keep},
     registry::Registry,
 };
 use crate::{
     event::LostReason,
     protocol::{Fair, Reentrant, Subject},
-    transport::Listener,
 };
 
 const ORDERS: usize = 20_000;
@@ -51,7 +50,7 @@ fn a_message_is_never_missed(bug: Bug) {
         thread::spawn(move || wait(&redis, &contest, 1, bug))
     };
     *redis.lock().unwrap() = None;
-    Ear(Arc::downgrade(&contest)).woken();
+    contest.heard();
     assert!(waiter.join().unwrap(), "it got in");
 }
 

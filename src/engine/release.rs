@@ -20,8 +20,10 @@ use crate::{
 
 /// A lock goes from thread to thread of one client so often, or so long, before others have a
 /// chance: without a bound, other processes would starve.
-const MOST_HANDOVERS: u32 = 8;
-const LONGEST_CHAIN: Duration = Duration::from_millis(10);
+const BOUND: (u32, Duration) = (8, Duration::from_millis(10));
+
+/// When nobody else was there the last time: who has come since is told after this much.
+const BOUND_ALONE: (u32, Duration) = (64, Duration::from_millis(20));
 
 /// Of those who stand in a queue in Redis, only Redis knows who is first: so many of those who came
 /// first here are named.
@@ -92,20 +94,22 @@ impl Shared {
 
     /// Those who may be given the lock, each claimed.
     fn heirs(&self, subject: &Subject, hold: &Hold, contests: &[Arc<Contest>]) -> Vec<Heir> {
-        let chain = hold.chain();
-        let most = match subject.kind.standing() {
-            Standing::OneForAll => {
-                usize::from(chain.handed < MOST_HANDOVERS && chain.since.elapsed() < LONGEST_CHAIN)
-            }
-            // It passes nobody: the queue decides, wherever its waiters are.
-            Standing::Queued => MOST_HEIRS,
-        };
         if !hold.is_held() {
             return Vec::new();
         }
+        let chain = hold.chain();
+        let is_within = |(most, longest): (u32, Duration)| {
+            chain.handed < most && chain.since.elapsed() < longest
+        };
+        let may = |contest: &Contest| match contest.standing() {
+            Standing::OneForAll if contest.is_alone() => is_within(BOUND_ALONE),
+            Standing::OneForAll => is_within(BOUND),
+            // It passes nobody: the queue decides, wherever its waiters are.
+            Standing::Queued => true,
+        };
         let picked = contests
             .iter()
-            .filter(|contest| contest.is_of(subject))
+            .filter(|contest| contest.is_of(subject) && may(contest))
             .filter_map(|contest| {
                 let (number, wish) = contest.pick()?;
                 Some(Heir {
@@ -114,7 +118,7 @@ impl Shared {
                     wish,
                 })
             });
-        picked.take(most).collect()
+        picked.take(MOST_HEIRS).collect()
     }
 
     /// Moves the lock to a thread that waits, in one request and without a message. Where it was

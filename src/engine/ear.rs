@@ -1,0 +1,49 @@
+//! Who tells a contest something without keeping it: the messages, and the token that cancels.
+
+use std::sync::{Arc, Weak};
+
+use super::contest::Contest;
+use crate::{error::Error, transport::Listener};
+
+/// Hears the messages of a channel for a contest.
+pub(crate) struct Ear(Weak<Contest>);
+
+/// Wakes one waiter for good; what a token keeps.
+pub(crate) struct Bell {
+    pub(super) contest: Weak<Contest>,
+    pub(super) number: u64,
+}
+
+impl Ear {
+    pub(super) fn of(contest: &Arc<Contest>) -> Arc<Self> {
+        Arc::new(Self(Arc::downgrade(contest)))
+    }
+}
+
+impl Listener for Ear {
+    fn woken(&self) {
+        if let Some(contest) = self.0.upgrade() {
+            contest.heard();
+        }
+    }
+
+    fn listening(&self) {
+        if let Some(contest) = self.0.upgrade() {
+            contest.listening();
+        }
+    }
+
+    fn refused(&self, error: Error) {
+        if let Some(contest) = self.0.upgrade() {
+            contest.forbidden(error);
+        }
+    }
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        if let Some(contest) = self.contest.upgrade() {
+            contest.cancel(self.number);
+        }
+    }
+}
