@@ -9,7 +9,7 @@ use std::{
 
 use lockson::{AnyGuard, AnyLock, CancelToken, Client, Error, ReentrantLock, Result, Ttl};
 
-use crate::support::{Ground, within};
+use crate::support::{Ground, watched, within};
 
 /// From a type in the recordings to a handle.
 pub(super) const KINDS: &[(&str, Open)] =
@@ -218,9 +218,7 @@ impl<'a> Cast<'a> {
                 builder = builder.lock_watchdog_timeout(*timeout);
             }
             let url = self.ground.server().url();
-            let client = builder.connect(&url).expect("the server is there");
-            self.ground.watch_tag(&client.id()[..5]);
-            client
+            watched(self.ground, builder.connect(&url))
         });
         client.clone()
     }
