@@ -2,15 +2,21 @@
 
 #[path = "tour/private_server.rs"]
 mod private_server;
+#[path = "tour/second_process.rs"]
+mod second_process;
 
 use std::{
+    error::Error,
     thread,
     time::{Duration, Instant},
 };
 
 use lockson::{Client, ReentrantLock, Result, Ttl};
 
-fn main() -> Result<()> {
+use second_process::SecondProcess;
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    second_process::unless_first();
     let server = private_server::PrivateServer::unless_given();
     let url = server.url();
     let client = Client::connect(&url)?;
@@ -137,30 +143,36 @@ fn lost(client: &Client, url: &str) -> Result<()> {
     Ok(())
 }
 
-fn waiting(client: &Client, url: &str) -> Result<()> {
-    println!("\n7. Who waits is woken by a message: a thread of this client, and another client.");
-    let other = Client::connect(url)?;
-    for (who, waiter) in [("a second thread", client), ("another client", &other)] {
-        let guard = client.reentrant_lock("tour:orders:42").lock()?;
-        let late = thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let guard = waiter.reentrant_lock("tour:orders:42").lock()?;
-                let entered = Instant::now();
-                guard.unlock()?;
-                Ok(entered)
-            });
-            while waiter.state().waiters == 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
-            // Time to subscribe, for those who have to.
-            thread::sleep(Duration::from_millis(200));
-            let released = Instant::now();
-            guard.unlock()?;
-            let entered = waiting.join().expect("the thread ends")?;
-            Ok(entered.saturating_duration_since(released))
-        })?;
-        println!("   {who} had it {late:?} after the unlock began");
-    }
+fn waiting(client: &Client, url: &str) -> std::result::Result<(), Box<dyn Error>> {
+    println!("\n7. Who waits is woken by the unlock, and does not ask Redis again and again.");
+    let lock = client.reentrant_lock("tour:orders:42");
+
+    let guard = lock.lock()?;
+    let late = thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let guard = lock.try_lock_for(Duration::from_secs(10))?;
+            let entered = Instant::now();
+            guard.expect("woken").unlock()?;
+            Ok::<_, lockson::Error>(entered)
+        });
+        while client.state().waiters == 0 && !waiting.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        println!("   a second thread waits; we unlock");
+        let released = Instant::now();
+        guard.unlock()?;
+        let entered = waiting.join().expect("the thread ends")?;
+        Ok::<_, lockson::Error>(entered.saturating_duration_since(released))
+    })?;
+    println!("   it was in after {late:.1?}");
+
+    let guard = lock.lock()?;
+    let other = SecondProcess::waiting_for(url, lock.name())?;
+    println!("   a second process, {}, waits; we unlock", other.id());
+    let released = Instant::now();
+    guard.unlock()?;
+    let late = other.entered()?.saturating_duration_since(released);
+    println!("   it told us that it was in after {late:.1?}");
     Ok(())
 }
 

@@ -40,7 +40,7 @@ impl PrivateServer {
             .local_addr()
             .ok()?
             .port();
-        let folder = env::temp_dir().join(format!("lockson-tour-{}-{port}", process::id()));
+        let folder = env::temp_dir().join(format!("lockson-private-{}-{port}", process::id()));
         fs::create_dir_all(&folder).ok()?;
         let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into());
         let spawned = Command::new(&program)
