@@ -2,14 +2,14 @@
 
 use std::thread;
 
-use lockson::{CancelToken, Client, ErrorKind};
+use lockson::{CancelToken, ErrorKind};
 use redis::Commands;
 
 use super::{
     SOON, left, millis, nobody_waits, queue, queue_key, secs, timed, times_key, wait_for_ears,
     wait_for_queue, waiter,
 };
-use crate::support::{Ground, connect, eventually};
+use crate::support::{Ground, connect, connect_with, eventually};
 
 #[test]
 fn whoever_gives_up_leaves_the_queue() {
@@ -80,13 +80,11 @@ fn a_live_waiter_is_never_passed() {
     let ground = Ground::new();
     let server = ground.server();
     let quick = |timeout| {
-        let client = Client::builder()
-            .lock_watchdog_timeout(millis(900))
-            .fair_lock_wait_timeout(timeout)
-            .connect(&server.url())
-            .expect("a server");
-        ground.watch_tag(&client.id()[..8]);
-        client
+        connect_with(&ground, |plain| {
+            plain
+                .lock_watchdog_timeout(millis(900))
+                .fair_lock_wait_timeout(timeout)
+        })
     };
     let (one, two) = (quick(millis(1000)), quick(millis(1000)));
     let name = ground.name("L");
