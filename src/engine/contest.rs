@@ -28,6 +28,10 @@ const CLAIMED: Duration = Duration::from_millis(50);
 /// How long the first waits for others after a release that they were told of.
 const COURTESY: Duration = Duration::from_millis(2);
 
+/// Who had the lock so recently also lets others go before it when a third client released: where
+/// two quick ones compete, slower ones would never be first.
+const RECENTLY: Duration = Duration::from_millis(50);
+
 /// How long our own message may take to come back to us.
 const ECHO: Duration = Duration::from_millis(100);
 
@@ -88,8 +92,9 @@ struct State {
     listens: bool,
     /// Until when the first lets others go before it.
     courtesy: Option<Instant>,
-    /// Whether nobody else heard our last release.
-    alone: bool,
+    /// How many heard our last release, and when that was.
+    told: u64,
+    released_at: Option<Instant>,
     /// Until when the next message is taken for the echo of our own release.
     echo: Option<Instant>,
     closed: bool,
@@ -135,7 +140,8 @@ impl Contest {
                 listening: None,
                 listens: false,
                 courtesy: None,
-                alone: false,
+                told: 0,
+                released_at: None,
                 echo: None,
                 closed: false,
             }),
@@ -282,7 +288,8 @@ impl Contest {
 
     /// Whether nobody outside this client waited when the lock was last released with a message.
     pub(super) fn is_alone(&self) -> bool {
-        self.state.lock().alone
+        let state = self.state.lock();
+        state.released_at.is_some() && state.told <= u64::from(state.listens)
     }
 
     /// The claimed waiter got nothing; false when it has gone meanwhile.
@@ -327,8 +334,10 @@ impl Contest {
         let mut state = self.state.lock();
         let ours = u64::from(state.listens);
         state.news += 1;
-        state.alone = told <= ours;
-        state.courtesy = (!state.alone).then(|| Instant::now() + COURTESY);
+        let now = Instant::now();
+        state.told = told;
+        state.released_at = Some(now);
+        state.courtesy = (told > ours).then(|| now + COURTESY);
         if told == 0 {
             // Nothing was sent, or it did not reach us: the next message is another's.
             state.echo = None;
@@ -344,7 +353,9 @@ impl Contest {
             return;
         }
         state.news += 1;
-        state.courtesy = None;
+        let now = Instant::now();
+        let yields = state.told > 2 && state.released_at.is_some_and(|at| now < at + RECENTLY);
+        state.courtesy = (yields && state.courtesy.is_none()).then(|| now + COURTESY);
         state.wake_first();
     }
 

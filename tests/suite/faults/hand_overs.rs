@@ -263,7 +263,7 @@ fn waiting(client: &Client, threads: usize) {
     });
 }
 
-/// Requests in which two holders of this client stand.
+/// Requests in which several holders of this client stand.
 fn hand_over(client: &Client) -> impl Matcher + use<> {
     let holder = format!("\r\n{}:", client.id());
     let (eval, evalsha) = (command("eval"), command("evalsha"));
@@ -273,6 +273,6 @@ fn hand_over(client: &Client) -> impl Matcher + use<> {
             && windows
                 .filter(|window| *window == holder.as_bytes())
                 .count()
-                == 2
+                >= 2
     }
 }

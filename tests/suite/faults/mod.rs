@@ -41,16 +41,28 @@ pub(super) struct Kind {
     force_unlock: Option<fn(&Client, &str) -> lockson::Result<bool>>,
 }
 
-const KINDS: &[Kind] = &[Kind {
-    name: "reentrant",
-    lock: |client, name| client.reentrant_lock(name).into(),
-    rival: |client, name| client.reentrant_lock(name).into(),
-    peer_type: "lock",
-    holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
-    ttl: |redis, name| redis.pttl(name).expect("PTTL"),
-    messages: 1,
-    force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
-}];
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "reentrant",
+        lock: |client, name| client.reentrant_lock(name).into(),
+        rival: |client, name| client.reentrant_lock(name).into(),
+        peer_type: "lock",
+        holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
+    },
+    Kind {
+        name: "fair",
+        lock: |client, name| client.fair_lock(name).into(),
+        rival: |client, name| client.reentrant_lock(name).into(),
+        peer_type: "fair",
+        holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| client.fair_lock(name).force_unlock()),
+    },
+];
 
 /// Something that breaks.
 pub(super) struct Fault {

@@ -7,13 +7,17 @@ use std::{
     time::Duration,
 };
 
-use lockson::{AnyGuard, AnyLock, CancelToken, Client, Error, ReentrantLock, Result, Ttl};
+use lockson::{
+    AnyGuard, AnyLock, CancelToken, Client, Error, FairLock, ReentrantLock, Result, Ttl,
+};
 
 use crate::support::{Ground, watched, within};
 
 /// From a type in the recordings to a handle.
-pub(super) const KINDS: &[(&str, Open)] =
-    &[("lock", |client, name| Box::new(client.reentrant_lock(name)))];
+pub(super) const KINDS: &[(&str, Open)] = &[
+    ("lock", |client, name| Box::new(client.reentrant_lock(name))),
+    ("fair", |client, name| Box::new(client.fair_lock(name))),
+];
 
 /// From a verb in the recordings to a call.
 pub(super) const VERBS: &[(&str, Verb)] = &[
@@ -129,6 +133,7 @@ macro_rules! face {
 }
 
 face!(ReentrantLock);
+face!(FairLock);
 
 /// All actors of one scenario.
 pub(super) struct Cast<'a> {

@@ -45,8 +45,16 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// All keys, each with type, value and PTTL.
+/// The server's clock, in ms.
+pub(super) fn now(server: &Server) -> i64 {
+    let (seconds, micros): (i64, i64) = read(server.cli(&["TIME"]));
+    seconds * 1000 + micros / 1000
+}
+
+/// All keys, each with type, value and PTTL. The scores of a sorted set are counted from now; one
+/// that is not written as an integer stays as it is written.
 pub(super) fn keys(server: &Server) -> BTreeMap<String, (String, Value, i64)> {
+    let now = now(server);
     let mut redis = server.connection();
     let mut ask = |words: &[&str]| -> redis::Value {
         let mut command = redis::Cmd::new();
@@ -60,6 +68,16 @@ pub(super) fn keys(server: &Server) -> BTreeMap<String, (String, Value, i64)> {
         let kind: String = read(ask(&["TYPE", &name]));
         let value = match &*kind {
             "hash" => json!(read::<BTreeMap<String, String>>(ask(&["HGETALL", &name]))),
+            "list" => json!(read::<Vec<String>>(ask(&["LRANGE", &name, "0", "-1"]))),
+            "zset" => {
+                let all = ask(&["ZRANGE", &name, "0", "-1", "WITHSCORES"]);
+                let since_now = |(member, score): (String, String)| match score.parse::<i64>() {
+                    Ok(score) => json!([member, score - now]),
+                    Err(_) => json!([member, score]),
+                };
+                let all = read::<Vec<(String, String)>>(all).into_iter();
+                all.map(since_now).collect()
+            }
             "string" => json!(read::<String>(ask(&["GET", &name]))),
             // It ran out just now.
             "none" => continue,
@@ -79,6 +97,10 @@ pub(super) fn keys(server: &Server) -> BTreeMap<String, (String, Value, i64)> {
 pub(super) struct Names {
     holders: BTreeMap<(String, String), String>,
     every: BTreeSet<String>,
+    /// Recorded clients and ours.
+    clients: BTreeMap<String, String>,
+    /// A recorded waiter whose score is so many milliseconds later here.
+    pub(super) later: Option<(&'static str, i64)>,
 }
 
 impl Names {
@@ -91,11 +113,48 @@ impl Names {
             self.holders.remove(&place);
             return;
         };
-        let known = self.holders.insert(place, holder.clone());
-        if known.as_ref() != Some(holder) {
+        self.note(place, holder);
+    }
+
+    /// Takes from the place in a queue who it is that waits there: it will hold under that name.
+    pub(super) fn learn_queues(
+        &mut self,
+        recorded: &Value,
+        found: &BTreeMap<String, (String, Value, i64)>,
+    ) {
+        for (key, wanted) in recorded.as_object().expect("recorded keys are a map") {
+            let queues = (&wanted["value"], found.get(key).map(|(_, value, _)| value));
+            let ("list", (Value::Array(wanted), Some(Value::Array(queue)))) =
+                (wanted["type"].as_str().unwrap_or_default(), queues)
+            else {
+                continue;
+            };
+            for (recorded, holder) in wanted.iter().zip(queue) {
+                let (Some(recorded), Some(holder)) = (recorded.as_str(), holder.as_str()) else {
+                    continue;
+                };
+                let place = (recorded.to_owned(), lock_of(key).to_owned());
+                if recorded.starts_with("<uuid-") && !self.holders.contains_key(&place) {
+                    self.note(place, holder);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, place: (String, String), holder: &str) {
+        let parts = |name: &str| name.split_once(':').map(|(client, _)| client.to_owned());
+        if let (Some(recorded), Some(client)) = (parts(&place.0), parts(holder)) {
+            let known = self
+                .clients
+                .entry(recorded)
+                .or_insert_with(|| client.clone());
+            assert_eq!(known, &client, "{} is another's", place.0);
+        }
+        let known = self.holders.insert(place, holder.to_owned());
+        if known.as_deref() != Some(holder) {
             assert_eq!(known, None, "a hold keeps its name");
             assert!(
-                self.every.insert(holder.clone()),
+                self.every.insert(holder.to_owned()),
                 "{holder} was there before"
             );
         }
@@ -112,16 +171,17 @@ impl Names {
             return Err(problem());
         }
         for (key, wanted) in recorded {
-            let lock = key.as_str();
-            let (kind, value, ttl) = found.get(lock).ok_or_else(problem)?;
-            let ttl_fits = match wanted["ttl_range"].as_array() {
+            let lock = lock_of(key);
+            let (kind, value, ttl) = found.get(key).ok_or_else(problem)?;
+            let ttl_fits = match range(&wanted["ttl_range"]) {
                 None => *ttl == -1,
-                Some(range) => {
-                    let bound = |at: usize| range[at].as_i64().expect("a bound is a number");
-                    (bound(0).max(0)..=bound(1)).contains(ttl)
-                }
+                Some((least, most)) => (least.max(0)..=most).contains(ttl),
             };
-            let same = wanted["type"] == *kind && self.ours(lock, &wanted["value"])? == *value;
+            let same = wanted["type"] == *kind
+                && match &**kind {
+                    "zset" => self.match_scores(lock, &wanted["value"], value)?,
+                    _ => self.ours(lock, &wanted["value"])? == *value,
+                };
             if !(same && ttl_fits) {
                 return Err(problem());
             }
@@ -134,31 +194,81 @@ impl Names {
         recorded: &[(String, String)],
         found: &[(String, String)],
     ) -> Result<(), String> {
-        match recorded == found {
+        let ours = recorded.iter().map(|(channel, payload)| {
+            let channel = match channel.split_once("}:<") {
+                None => channel.clone(),
+                Some((base, waiter)) => {
+                    let (_, lock) = base.split_once(":{").expect("a name stands in braces");
+                    format!("{base}}}:{}", self.holder(lock, &format!("<{waiter}"))?)
+                }
+            };
+            Ok((channel, payload.clone()))
+        });
+        match ours.collect::<Result<Vec<_>, String>>()? == found {
             true => Ok(()),
             false => Err(format!("published {found:?}, recorded {recorded:?}")),
         }
     }
 
+    /// Whether the same members stand in the same order, each with a score in its window.
+    fn match_scores(&self, lock: &str, recorded: &Value, found: &Value) -> Result<bool, String> {
+        let (Value::Array(recorded), Value::Array(found)) = (recorded, found) else {
+            return Ok(false);
+        };
+        let mut same = recorded.len() == found.len();
+        for (wanted, found) in recorded.iter().zip(found) {
+            let member = wanted[0].as_str().expect("a member is text");
+            let (least, most) = range(&wanted[1]["score_minus_now_range"]).expect("a window");
+            let by = match self.later {
+                Some((who, by)) if who == member => by,
+                _ => 0,
+            };
+            let score = found[1].as_i64();
+            same &= found[0] == *self.holder(lock, member)?
+                && score.is_some_and(|score| (least + by..=most + by).contains(&score));
+        }
+        Ok(same)
+    }
+
     /// A recorded value with our holders in it.
     fn ours(&self, lock: &str, recorded: &Value) -> Result<Value, String> {
-        let Some(fields) = recorded.as_object() else {
-            return Ok(recorded.clone());
-        };
-        let named = fields.iter().map(|(field, value)| {
-            let holder = match field.starts_with("<uuid-") {
-                false => field,
-                true => self
-                    .holders
-                    .get(&(field.clone(), lock.to_owned()))
-                    .ok_or_else(|| format!("nobody here is {field} of {lock:?}"))?,
-            };
-            Ok((holder.clone(), value.clone()))
-        });
-        named
-            .collect::<Result<serde_json::Map<_, _>, String>>()
-            .map(Value::Object)
+        match recorded {
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(field, value)| Ok((self.holder(lock, field)?.to_owned(), value.clone())))
+                .collect::<Result<serde_json::Map<_, _>, String>>()
+                .map(Value::Object),
+            Value::Array(members) => members
+                .iter()
+                .map(|member| self.ours(lock, member))
+                .collect(),
+            Value::String(text) => Ok(self.holder(lock, text)?.into()),
+            other => Ok(other.clone()),
+        }
     }
+
+    /// Ours for a recorded holder; any other text stands for itself.
+    fn holder<'a>(&'a self, lock: &str, recorded: &'a str) -> Result<&'a str, String> {
+        if !recorded.starts_with("<uuid-") {
+            return Ok(recorded);
+        }
+        self.holders
+            .get(&(recorded.to_owned(), lock.to_owned()))
+            .map(String::as_str)
+            .ok_or_else(|| format!("nobody here is {recorded} of {lock:?}"))
+    }
+}
+
+/// The lock that a key belongs to.
+fn lock_of(key: &str) -> &str {
+    key.split_once(":{")
+        .and_then(|(_, rest)| rest.strip_suffix('}'))
+        .unwrap_or(key)
+}
+
+fn range(recorded: &Value) -> Option<(i64, i64)> {
+    let bound = |at: usize| recorded[at].as_i64().expect("a bound is a number");
+    recorded.is_array().then(|| (bound(0), bound(1)))
 }
 
 pub(super) fn match_reply(recorded: &Value, found: &redis::Value) -> Result<(), String> {

@@ -3,10 +3,13 @@
 //! Java needs a minute to be installed and a moment to start, so the table is played only with
 //! `LOCKSON_INTEROP=1`. The tests of the Rust peer alone are always run.
 
+mod load;
 mod peer;
 pub(crate) mod processes;
 mod scenarios;
 mod seats;
+mod times;
+mod versions;
 mod waits;
 
 use std::{
@@ -20,7 +23,7 @@ use self::{
     processes::{java_peer, rust_peer},
     seats::{Pair, Seat, Side},
 };
-use crate::support::{Ground, Peer};
+use crate::support::{Ground, Peer, Server};
 
 /// A kind of lock and what its users agree on.
 #[derive(Clone, Copy)]
@@ -76,47 +79,68 @@ const DIRECTIONS: [(Side, Side); 4] = [
     (Side::Java, Side::Rust),
 ];
 
-/// Plays a scenario in all directions, also after one has failed: which of them fail tells whose
-/// fault it is.
+/// A scenario, and the kind of lock it is played with.
+type Play<'a> = (&'a str, Kind, fn(&Pair<'_>));
+
+/// Plays a scenario in all directions beside the usual Redisson.
 fn play(scenario: &str, kind: Kind, act: fn(&Pair<'_>)) {
-    if env::var("LOCKSON_INTEROP").as_deref() != Ok("1") {
-        eprintln!("not played: LOCKSON_INTEROP=1 cargo test --test suite interop (JDK 17, Maven)");
-        return;
+    if is_beside_java() {
+        let ground = Ground::new();
+        stage(&ground, &java_peer(), &DIRECTIONS, &[(scenario, kind, act)]);
     }
-    let ground = Ground::new();
+}
+
+/// Whether the tests beside Java are wanted.
+fn is_beside_java() -> bool {
+    let wanted = env::var("LOCKSON_INTEROP").as_deref() == Ok("1");
+    if !wanted {
+        eprintln!("not played: LOCKSON_INTEROP=1 cargo test --test suite interop (JDK 17, Maven)");
+    }
+    wanted
+}
+
+/// Plays scenarios in these directions, also after one has failed: which of them fail tells whose
+/// fault it is.
+fn stage(ground: &Ground, java: &Peer, directions: &[(Side, Side)], plays: &[Play<'_>]) {
     let server = ground.server();
-    let (rust, java) = (rust_peer(), java_peer());
+    let rust = rust_peer();
     // One process for each side, as a second Java takes long to start; two clients in each, as
     // the clients are what excludes each other.
-    seat_clients(&[&rust, &java], &server.url());
-    let seat = |side, client| {
-        let peer = match side {
-            Side::Java => &java,
-            Side::Rust => &rust,
-        };
-        Seat::new(peer, side, client, kind.word)
-    };
+    seat_clients(&[&rust, java], &server.url());
     let mut failed = Vec::new();
-    for (first, second) in DIRECTIONS {
-        let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
-        eprintln!("{title}");
-        let pair = Pair {
-            first: seat(first, "A"),
-            second: seat(second, "B"),
-            kind,
-            ground: &ground,
+    for &(scenario, kind, act) in plays {
+        let seat = |side, client| {
+            let peer = match side {
+                Side::Java => java,
+                Side::Rust => &rust,
+            };
+            Seat::new(peer, side, client, kind.word)
         };
-        if catch_unwind(AssertUnwindSafe(|| act(&pair))).is_err() {
-            failed.push(title);
+        for &(first, second) in directions {
+            let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
+            eprintln!("{title}");
+            let pair = Pair {
+                first: seat(first, "A"),
+                second: seat(second, "B"),
+                kind,
+                ground,
+            };
+            if catch_unwind(AssertUnwindSafe(|| act(&pair))).is_err() {
+                failed.push(title);
+            }
         }
     }
-    // Some versions of Redisson leave one with each release, for as long as a command may take.
+    sweep_latches(&server);
+    assert!(failed.is_empty(), "failed:\n  {}", failed.join("\n  "));
+}
+
+/// Some versions of Redisson leave one with each release, for as long as a command may take.
+fn sweep_latches(server: &Server) {
     let mut redis = server.connection();
     let latches: Vec<String> = redis.keys("redisson_unlock_latch:*").expect("KEYS");
     if !latches.is_empty() {
         let _: u64 = redis.del(latches).expect("DEL");
     }
-    assert!(failed.is_empty(), "failed:\n  {}", failed.join("\n  "));
 }
 
 /// Also lets every client connect, so that a scenario's times are not those of a start.

@@ -21,19 +21,25 @@ pub(crate) fn rust_peer() -> Peer {
 /// reason when it cannot be built.
 #[track_caller]
 pub(super) fn java_peer() -> Peer {
-    static CLASS_PATH: OnceLock<String> = OnceLock::new();
+    java_peer_of(env::var("LOCKSON_REDISSON").ok().as_deref())
+}
+
+/// Real Redisson of this version, or of the usual one.
+#[track_caller]
+pub(super) fn java_peer_of(version: Option<&str>) -> Peer {
     let mut java = Command::new("java");
     // It lives for seconds: better to start soon and stay small than to run fast.
     java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
-        .args(["-cp", CLASS_PATH.get_or_init(class_path)])
+        .args(["-cp", &class_path(version)])
         .arg("lockson.interop.Peer");
     Peer::start(java)
 }
 
-fn class_path() -> String {
+/// Built at the first call for a version; the script sees by itself that nothing is to be done.
+fn class_path(version: Option<&str>) -> String {
     let build = Path::new(ROOT).join("tests/interop/build");
     let output = Command::new(&build)
-        .args(env::var("LOCKSON_REDISSON"))
+        .args(version)
         .output()
         .unwrap_or_else(|error| panic!("{} can be run: {error}", build.display()));
     let said = String::from_utf8_lossy(&output.stderr);

@@ -16,7 +16,9 @@ if redis.call('exists', key) == 0 then
         return 'lost'
     end
     if not head or head == holder or passed then
-        leave(holder, patience or 0)
+        if place then
+            leave(holder, patience)
+        end
         redis.call('hset', key, holder, count)
         local set = redis.pcall('pexpire', key, lease)
         if type(set) == 'table' then
@@ -27,7 +29,6 @@ if redis.call('exists', key) == 0 then
         return nil
     end
 elseif redis.call('hexists', key, holder) == 1 then
-    leave(holder, patience or 0)
     redis.call('hset', key, holder, count)
     if redis.call('pttl', key) < tonumber(lease) then
         redis.call('pexpire', key, lease)

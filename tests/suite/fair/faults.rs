@@ -1,0 +1,337 @@
+//! What breaks while somebody stands in the queue: no ghost stays, no place is lost.
+
+use std::thread;
+
+use lockson::{CancelToken, Client, ClientBuilder, ErrorKind, FairLock};
+use redis::Commands;
+
+use super::{
+    SOON, millis, nobody_waits, queue, queue_key, secs, timed, times_key, wait_for_ears,
+    wait_for_queue, waiter,
+};
+use crate::{
+    basics::connect,
+    support::{Ground, Proxy, Server, eventually, script},
+};
+
+/// A lock that another client holds, and a client behind a proxy that is going to wait for it.
+struct Scene {
+    server: std::sync::Arc<Server>,
+    proxy: Proxy,
+    near: Client,
+    far: Client,
+    name: String,
+}
+
+impl Scene {
+    fn new(ground: &Ground) -> Self {
+        let server = ground.server();
+        let proxy = Proxy::to(server.addr());
+        let far = watched(
+            ground,
+            Client::builder().response_timeout(millis(400)),
+            &proxy.url(),
+        );
+        let name = ground.name("L");
+        // The server learns the scripts.
+        let near = connect(ground);
+        let warm = far.fair_lock(ground.name("warm-up"));
+        let guard = warm.lock().expect("free");
+        thread::scope(|scope| {
+            scope.spawn(|| warm.try_lock_for(millis(50)).map(drop).expect("answered"));
+        });
+        guard.unlock().expect("held");
+        Self {
+            server,
+            proxy,
+            near,
+            far,
+            name,
+        }
+    }
+
+    fn locks(&self) -> (FairLock, FairLock) {
+        (
+            self.near.fair_lock(&self.name),
+            self.far.fair_lock(&self.name),
+        )
+    }
+}
+
+fn watched(ground: &Ground, builder: ClientBuilder, url: &str) -> Client {
+    let client = builder.connect(url).expect("the server is there");
+    ground.watch_tag(&client.id()[..5]);
+    client
+}
+
+/// Once, and the repetition finds it; twice, and the waiter asks again under the same name.
+#[test]
+fn a_lost_reply_to_the_queueing_costs_no_place() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    for lost in [1, 2, 3] {
+        let before = scene.proxy.swallowed();
+        let guard = near.lock().expect("free");
+        scene.proxy.swallow_replies(script(&scene.name), lost);
+        thread::scope(|scope| {
+            let first = waiter(scope, &far, |guard| guard.holder().to_owned());
+            wait_for_queue(&scene.server, &near, 1);
+            let behind = waiter(scope, &near, drop);
+            eventually(SOON, "the replies are lost", || {
+                scene.proxy.swallowed() == before + lost
+            });
+            wait_for_queue(&scene.server, &near, 2);
+            wait_for_ears(&scene.server, &near);
+            let order = queue(&scene.server, &near);
+            assert!(order[0].starts_with(scene.far.id()), "{order:?}");
+            guard.unlock().expect("held");
+            assert_eq!(first.join().expect("entered"), order[0]);
+            behind.join().expect("entered");
+        });
+        nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+    }
+}
+
+#[test]
+fn a_lost_reply_to_the_entry_makes_one_hold() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    for lost in [1, 2] {
+        let guard = near.lock().expect("free");
+        thread::scope(|scope| {
+            let first = waiter(scope, &far, |guard| {
+                assert_eq!(far.hold_count().expect("answered"), 1);
+                guard.verify().expect("held");
+                guard.unlock().expect("held");
+            });
+            wait_for_queue(&scene.server, &near, 1);
+            wait_for_ears(&scene.server, &near);
+            let before = scene.proxy.swallowed();
+            scene.proxy.swallow_replies(script(&scene.name), lost);
+            guard.unlock().expect("held");
+            first.join().expect("entered");
+            assert_eq!(scene.proxy.swallowed(), before + lost);
+        });
+        assert!(!near.is_locked().expect("answered"));
+        nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+    }
+}
+
+/// The caller does not wait for it; the watchdog goes on.
+#[test]
+fn a_lost_reply_to_the_leaving_leaves_no_ghost() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    for requests in [false, true] {
+        let guard = near.lock().expect("free");
+        let token = CancelToken::new();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| far.options().cancel(&token).acquire().map(drop));
+            wait_for_queue(&scene.server, &near, 1);
+            wait_for_ears(&scene.server, &near);
+            let before = scene.proxy.swallowed() + scene.proxy.dropped();
+            match requests {
+                true => scene.proxy.drop_requests(script(&scene.name), 2),
+                false => scene.proxy.swallow_replies(script(&scene.name), 2),
+            }
+            token.cancel();
+            let (error, took) = timed(|| waiting.join().expect("returns").expect_err("cancelled"));
+            assert_eq!(error.kind(), ErrorKind::Cancelled);
+            assert!(took < secs(2), "{took:?}");
+            wait_for_queue(&scene.server, &near, 0);
+            assert!(scene.proxy.swallowed() + scene.proxy.dropped() > before);
+        });
+        scene.proxy.clear();
+        guard.unlock().expect("held");
+        nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+    }
+}
+
+/// The request to queue arrives when nobody waits any more.
+#[test]
+fn a_request_that_comes_late_leaves_no_ghost() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    let guard = near.lock().expect("free");
+    scene.proxy.hold(script(&scene.name), 1);
+    let got = far.try_lock_for(millis(300)).map(|got| got.is_some());
+    assert!(!got.unwrap_or(false), "another has it");
+    assert_eq!(scene.proxy.held(), 1);
+    scene.proxy.release_held();
+    // The connection of the late request is closed by the server, or the request has run and is
+    // taken back.
+    eventually(SOON, "nothing is on its way", || {
+        let name = format!("lockson-{}", scene.far.id());
+        let clients = scene.server.clients();
+        let there = clients.iter().filter(|one| one.name() == name).count();
+        there <= scene.proxy.open()
+    });
+    wait_for_queue(&scene.server, &near, 0);
+    guard.unlock().expect("held");
+    nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+}
+
+#[test]
+fn messages_cut_while_waiting_cost_little() {
+    let ground = Ground::alone();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    let guard = near.lock_with_lease(secs(60)).expect("free");
+    thread::scope(|scope| {
+        let waiting = waiter(scope, &far, drop);
+        wait_for_queue(&scene.server, &near, 1);
+        wait_for_ears(&scene.server, &near);
+        scene.server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        let ((), took) = timed(|| {
+            guard.unlock().expect("held");
+            waiting.join().expect("entered");
+        });
+        println!("in after {took:?}");
+        assert!(took < millis(500), "{took:?}");
+    });
+    assert!(scene.far.state().reconnects > 0);
+    nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+}
+
+#[test]
+fn scripts_forgotten_while_waiting() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (near, far) = scene.locks();
+    let guard = near.lock().expect("free");
+    thread::scope(|scope| {
+        let first = waiter(scope, &far, drop);
+        wait_for_queue(&scene.server, &near, 1);
+        let second = waiter(scope, &near, drop);
+        wait_for_queue(&scene.server, &near, 2);
+        scene.server.cli(&["SCRIPT", "FLUSH"]);
+        guard.unlock().expect("held");
+        first.join().expect("entered");
+        second.join().expect("entered");
+    });
+    nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
+}
+
+/// Those who wait leave the queue, so that who is behind them need not wait for their time.
+#[test]
+fn a_client_that_is_shut_down_leaves_the_queue() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (one.fair_lock(&name), two.fair_lock(&name));
+    let guard = other.lock().expect("free");
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..20)
+            .map(|_| scope.spawn(|| lock.lock().map(drop).map_err(|error| error.kind())))
+            .collect();
+        wait_for_queue(&server, &other, 20);
+        let behind = waiter(scope, &other, drop);
+        wait_for_queue(&server, &other, 21);
+        one.shutdown();
+        for one in waiting {
+            assert_eq!(one.join().expect("returns"), Err(ErrorKind::Closed));
+        }
+        assert_eq!(queue(&server, &other).len(), 1, "they have left");
+        guard.unlock().expect("held");
+        behind.join().expect("entered");
+    });
+    nobody_waits(&server, &[&two], &other);
+}
+
+#[test]
+fn release_and_leaving_work_without_memory() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (one.fair_lock(&name), two.fair_lock(&name));
+    let guard = lock.lock().expect("free");
+    let token = CancelToken::new();
+    thread::scope(|scope| {
+        let gives_up = scope.spawn(|| other.options().cancel(&token).acquire().map(drop));
+        wait_for_queue(&server, &lock, 1);
+        let heir = waiter(scope, &lock, drop);
+        wait_for_queue(&server, &lock, 2);
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+        token.cancel();
+        let error = gives_up.join().expect("returns").expect_err("cancelled");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        wait_for_queue(&server, &lock, 1);
+        guard.unlock().expect("the last release always works");
+        heir.join().expect("it was handed over");
+        let error = scope.spawn(|| other.try_lock().map(drop)).join();
+        let error = error.expect("returns").expect_err("no memory");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    });
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    nobody_waits(&server, &[&one, &two], &lock);
+}
+
+#[test]
+fn a_queue_that_is_none_is_a_wrong_type() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    for key in [queue_key, times_key] {
+        let lock = client.fair_lock(ground.name("L"));
+        let guard = lock.lock().expect("free");
+        let () = server.connection().set(key(&lock), "text").expect("SET");
+        thread::scope(|scope| {
+            let refused = scope.spawn(|| lock.lock().map(drop)).join();
+            let error = refused.expect("returns").expect_err("no queue");
+            assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
+        });
+        let inspected = lock.inspect().expect_err("no queue");
+        assert_eq!(inspected.kind(), ErrorKind::WrongType, "{inspected}");
+        let _: u64 = server.connection().del(key(&lock)).expect("DEL");
+        let _: u64 = server.connection().del(queue_key(&lock)).expect("DEL");
+        drop(guard);
+        assert!(!lock.is_locked().expect("answered"));
+    }
+}
+
+/// All get in: in the order of their places when these were kept.
+#[test]
+fn a_server_that_comes_back_lets_all_in() {
+    for aof in [false, true] {
+        let ground = Ground::new();
+        let server = ground.server_with(|plain| if aof { plain.aof() } else { plain });
+        let quick = Client::builder().response_timeout(secs(1));
+        let client = watched(&ground, quick.clone(), &server.url());
+        let other = watched(&ground, quick, &server.url());
+        let name = ground.name("L");
+        let holder = other.fair_lock(&name);
+        let guard = holder.lock_with_lease(secs(4)).expect("free");
+        let entered = std::sync::Mutex::new(Vec::new());
+        let lock = client.fair_lock(&name);
+        thread::scope(|scope| {
+            for number in 0..10 {
+                let entered = &entered;
+                waiter(scope, &lock, move |guard| {
+                    entered
+                        .lock()
+                        .expect("no panic")
+                        .push(guard.holder().to_owned());
+                    guard.unlock().expect("held");
+                });
+                wait_for_queue(&server, &lock, number + 1);
+            }
+            let order = queue(&server, &lock);
+            server.kill();
+            server.restart();
+            eventually(secs(30), "all get in", || {
+                entered.lock().expect("no panic").len() == order.len()
+            });
+            if aof {
+                assert_eq!(*entered.lock().expect("no panic"), order);
+            }
+        });
+        drop(guard);
+        nobody_waits(&server, &[&client, &other], &lock);
+    }
+}

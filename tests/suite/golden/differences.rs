@@ -1,0 +1,89 @@
+//! Where this crate does something else than the recorded Redisson, on purpose.
+
+use super::vectors;
+
+/// The types whose releases are also told to those who wait by the plain lock of that name, where
+/// Redisson tells the queue alone.
+pub(super) const ALSO_TOLD: &[(&str, &str)] = &[("fair", "redisson_lock__channel:{L}")];
+
+/// The steps in which this crate does something else than Redisson, on purpose.
+pub(super) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        lock_type: "lock",
+        scenario: "two waiters in one client share one subscription",
+        step: 6,
+        instead: Instead::MessagesMayLack,
+        why: "a hold that goes to a waiter of the same client needs no message",
+    },
+    Difference {
+        lock_type: "fair",
+        scenario: "tryLock(wait) times out while queued",
+        step: 2,
+        instead: Instead::Later("<uuid-A>:<tid-3>", 300_000),
+        why: "who enters before it may take a whole wait from its time, not only its own short one",
+    },
+    Difference {
+        lock_type: "fair",
+        scenario: "tryLock(wait) times out while queued",
+        step: 3,
+        instead: Instead::Later("<uuid-A>:<tid-3>", 300_000),
+        why: "it has not looked again since the one before it left",
+    },
+    Difference {
+        lock_type: "fair",
+        scenario: "tryLock(wait) times out while queued",
+        step: 4,
+        instead: Instead::MessagesMayLack,
+        why: "a hold that goes to a waiter of the same client needs no message",
+    },
+    Difference {
+        lock_type: "fair",
+        scenario: "forceUnlock with a waiter, then delete()",
+        step: 5,
+        instead: Instead::ByHand(&[
+            "DEL",
+            "L",
+            "redisson_lock_queue:{L}",
+            "redisson_lock_timeout:{L}",
+        ]),
+        why: "a lock is not deleted; what others do to its keys is borne all the same",
+    },
+];
+
+#[derive(Debug)]
+pub(super) struct Difference {
+    pub(super) lock_type: &'static str,
+    pub(super) scenario: &'static str,
+    pub(super) step: usize,
+    pub(super) instead: Instead,
+    why: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Instead {
+    /// It is done to the server.
+    ByHand(&'static [&'static str]),
+    /// This waiter may be passed so many milliseconds later.
+    Later(&'static str, i64),
+    MessagesMayLack,
+}
+
+#[test]
+fn each_difference_is_one_of_a_recorded_step() {
+    let vectors = vectors();
+    for one in DIFFERENCES {
+        assert!(!one.why.is_empty());
+        let vector = vectors
+            .iter()
+            .find(|vector| vector.lock_type == one.lock_type && vector.scenario == one.scenario)
+            .unwrap_or_else(|| panic!("nothing recorded for {one:?}"));
+        let step = &vector.steps[one.step];
+        match one.instead {
+            Instead::ByHand(_) => assert!(step.op.starts_with("delete "), "{one:?}"),
+            Instead::Later(who, _) => {
+                assert!(step.keys_after.to_string().contains(who), "{one:?}");
+            }
+            Instead::MessagesMayLack => assert!(!step.published.is_empty(), "{one:?}"),
+        }
+    }
+}

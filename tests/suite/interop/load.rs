@@ -1,0 +1,155 @@
+//! Many processes on one name: a counter that only the lock protects.
+
+use std::{
+    env,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use redis::Commands;
+
+use super::{
+    is_beside_java,
+    processes::{java_peer, rust_peer},
+    seat_clients,
+    seats::{Seat, Side},
+    sweep_latches,
+};
+use crate::support::{Ground, Peer, Server};
+
+/// Two processes of each side, four threads each.
+#[test]
+fn beside_java() {
+    if !is_beside_java() {
+        return;
+    }
+    let ground = Ground::alone();
+    let server = ground.server();
+    let rust = [rust_peer(), rust_peer()];
+    let java = [java_peer(), java_peer()];
+    seat_clients(&[&rust[0], &rust[1], &java[0], &java[1]], &server.url());
+    for kind in ["lock", "fair"] {
+        let lock = ground.name("L");
+        let over = AtomicBool::new(false);
+        let entries = [AtomicU64::new(0), AtomicU64::new(0)];
+        let longest = thread::scope(|scope| {
+            let sides = [(Side::Rust, &rust), (Side::Java, &java)];
+            let threads: Vec<_> = sides
+                .into_iter()
+                .flat_map(|(side, peers)| peers.iter().map(move |peer| (side, peer)))
+                .flat_map(|one| ["t1", "t2", "t3", "t4"].map(|thread| (one, thread)))
+                .map(|((side, peer), thread)| {
+                    let seat = Seat::new(peer, side, "A", kind).on(thread);
+                    let (lock, over, server) = (&lock, &over, &*server);
+                    let count = &entries[side as usize];
+                    scope.spawn(move || {
+                        let mut redis = server.connection();
+                        let mut longest = Duration::ZERO;
+                        while !over.load(Ordering::Relaxed) {
+                            longest = longest.max(enter(&mut redis, &seat, lock));
+                            count.fetch_add(1, Ordering::Relaxed);
+                        }
+                        (side, longest)
+                    })
+                })
+                .collect();
+            thread::sleep(Duration::from_secs(10));
+            over.store(true, Ordering::Relaxed);
+            let all = threads
+                .into_iter()
+                .map(|one| one.join().expect("ends well"));
+            all.fold([Duration::ZERO; 2], |mut longest, (side, wait)| {
+                longest[side as usize] = longest[side as usize].max(wait);
+                longest
+            })
+        });
+        let [java_entries, rust_entries] = entries.map(AtomicU64::into_inner);
+        let [java_wait, rust_wait] = longest;
+        eprintln!(
+            "{kind}: Rust {rust_entries} entries, longest wait {rust_wait:?}; \
+             Java {java_entries}, {java_wait:?}"
+        );
+        let all = java_entries + rust_entries;
+        check_counter(&server, &lock, all);
+        assert!(
+            java_entries.min(rust_entries) >= all / 10,
+            "both get their share"
+        );
+    }
+    sweep_latches(&server);
+}
+
+/// Two processes of ours, eight threads each; 10,000 rounds each by `LOCKSON_ROUNDS=10000`.
+#[test]
+fn between_two_processes() {
+    let rounds: u64 = match env::var("LOCKSON_ROUNDS") {
+        Ok(rounds) => rounds.parse().expect("LOCKSON_ROUNDS is a number"),
+        Err(_) => 1_000,
+    };
+    let ground = Ground::new();
+    let server = ground.server();
+    let peers = [rust_peer(), rust_peer()];
+    seat_clients(&[&peers[0], &peers[1]], &server.url());
+    for kind in ["lock", "fair"] {
+        let lock = ground.name("L");
+        let began = Instant::now();
+        thread::scope(|scope| {
+            for peer in &peers {
+                rush(scope, &server, peer, kind, &lock, rounds / 8);
+            }
+        });
+        check_counter(&server, &lock, rounds / 8 * 16);
+        eprintln!(
+            "{kind}: {} entries in {:?}",
+            rounds / 8 * 16,
+            began.elapsed()
+        );
+    }
+}
+
+/// Has eight threads of a peer enter so often each.
+fn rush<'s>(
+    scope: &'s thread::Scope<'s, '_>,
+    server: &'s Server,
+    peer: &'s Peer,
+    kind: &'static str,
+    lock: &str,
+    rounds: u64,
+) {
+    for thread in ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"] {
+        let seat = Seat::new(peer, Side::Rust, "A", kind).on(thread);
+        let lock = lock.to_owned();
+        scope.spawn(move || {
+            let mut redis = server.connection();
+            for _ in 0..rounds {
+                enter(&mut redis, &seat, &lock);
+            }
+        });
+    }
+}
+
+/// Takes the lock, counts in two steps and looks around; answers how long it waited.
+fn enter(redis: &mut redis::Connection, seat: &Seat<'_>, lock: &str) -> Duration {
+    let asked = Instant::now();
+    seat.says("lock", lock, "null");
+    let waited = asked.elapsed();
+    let (count, inside) = (format!("{lock}:count"), format!("{lock}:inside"));
+    let alone: bool = redis.set_nx(&inside, 1).expect("SETNX");
+    assert!(alone, "somebody else is inside");
+    let before: Option<u64> = redis.get(&count).expect("GET");
+    let () = redis.set(&count, before.unwrap_or(0) + 1).expect("SET");
+    let gone: u64 = redis.del(&inside).expect("DEL");
+    assert_eq!(gone, 1, "nobody else left");
+    seat.says("unlock", lock, "null");
+    waited
+}
+
+#[track_caller]
+fn check_counter(server: &Server, lock: &str, entries: u64) {
+    let mut redis = server.connection();
+    let counted: u64 = redis.get_del(format!("{lock}:count")).expect("GETDEL");
+    assert_eq!(counted, entries, "no update was lost");
+    let locked: bool = redis.exists(lock).expect("EXISTS");
+    assert!(!locked, "nothing is left");
+}
