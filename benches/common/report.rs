@@ -77,7 +77,7 @@ impl Report {
             let millis = |wait: Duration| format!("{:.2}", micros(wait) / 1000.0);
             let shares = match row.shares {
                 Some([least, most]) => format!("{least:.2} | {most:.2}"),
-                None => "| ".to_owned(),
+                None => "- | -".to_owned(),
             };
             println!(
                 "| {} | {:.0} | {} | {} | {} | {:.2} | {shares} |",

@@ -55,6 +55,7 @@ impl PrivateServer {
         let child = match spawned {
             Ok(child) => child,
             Err(cause) => {
+                let _ = fs::remove_dir_all(&folder);
                 eprintln!("{program} cannot be started ({cause}).");
                 eprintln!(
                     "Install Redis (Debian: apt-get install redis-server), or name a server in REDIS_URL,"

@@ -10,33 +10,9 @@ mod releases;
 
 use std::{thread, time::Duration};
 
-use lockson::{Client, ClientBuilder, LockGuard, OwnedLockGuard, ReentrantLock, Ttl};
+use lockson::{LockGuard, OwnedLockGuard, ReentrantLock, Ttl};
 
-use crate::support::{Ground, eventually};
-
-/// A client on the test's plain server, whose threads must be gone when the test ends.
-pub(crate) fn connect(ground: &Ground) -> Client {
-    connect_with(ground, |plain| plain)
-}
-
-pub(crate) fn connect_with(
-    ground: &Ground,
-    settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Client {
-    connect_to(ground, &ground.server().url(), settings)
-}
-
-pub(crate) fn connect_to(
-    ground: &Ground,
-    url: &str,
-    settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Client {
-    let client = settings(Client::builder())
-        .connect(url)
-        .expect("the server is there");
-    ground.watch_tag(&client.id()[..5]);
-    client
-}
+use crate::support::eventually;
 
 fn taken(lock: &ReentrantLock) -> LockGuard {
     lock.try_lock().expect("answered").expect("free")

@@ -4,11 +4,11 @@ mod last;
 mod processes;
 mod shutdown;
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use lockson::{Client, ErrorKind, LockGuard, OwnedLockGuard, ReentrantLock};
 
-use crate::support::{Server, eventually};
+use crate::support::{Server, eventually, threads};
 
 #[track_caller]
 fn taken(lock: &ReentrantLock) -> LockGuard {
@@ -28,12 +28,8 @@ fn is_closed<T: std::fmt::Debug>(result: lockson::Result<T>) {
 
 /// Threads of the client with this id.
 fn threads_of(id: &str) -> Vec<String> {
-    fs::read_dir("/proc/self/task")
+    threads()
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .map(|name| name.trim_end().to_owned())
         .filter(|name| name.starts_with("lockson-") && name.ends_with(&id[..5]))
         .collect()
 }

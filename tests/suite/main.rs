@@ -16,9 +16,9 @@ mod lifetime;
 mod loss;
 mod model;
 mod notifier;
-
 mod regressions;
 mod scenarios;
 mod told_once;
+mod tour;
 mod waiting;
 mod watchdog;

@@ -11,10 +11,7 @@ use std::{
 
 use lockson::{Client, ClientBuilder, ErrorKind};
 
-use crate::{
-    basics::{connect, connect_to},
-    support::{Ground, Proxy, eventually, script},
-};
+use crate::support::{Ground, Proxy, connect, connect_to, eventually, script};
 
 const BOUND: Duration = Duration::from_secs(10);
 

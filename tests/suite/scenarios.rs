@@ -8,10 +8,7 @@ use std::{
 
 use lockson::{CancelToken, Client, ErrorKind, LockGuard, ReentrantLock, Ttl};
 
-use crate::{
-    basics::{connect, connect_with},
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, connect_with, eventually};
 
 /// `RedissonLockTest.testSubscriptionsPerConnection`
 ///

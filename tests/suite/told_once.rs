@@ -4,10 +4,7 @@ use std::{fs, time::Duration};
 
 use lockson::{Client, Ended, ErrorKind, LostReason};
 
-use crate::{
-    basics::{connect, connect_to, connect_with},
-    support::{Ground, Proxy},
-};
+use crate::support::{Ground, Proxy, connect, connect_to, connect_with};
 
 const SOON: Duration = Duration::from_secs(10);
 

@@ -15,11 +15,7 @@ use std::{
 use lockson::{Client, ErrorKind, LockGuard, ReentrantLock};
 use redis::Commands;
 
-use crate::{
-    basics::connect_with,
-    loss::Told,
-    support::{Ground, Server, eventually},
-};
+use crate::support::{Ground, Server, Told, connect_with, eventually};
 
 /// A client whose watchdog renews at a third of this, and whatever it tells.
 fn watching(ground: &Ground, timeout: Duration) -> (Client, Told) {

@@ -1,7 +1,6 @@
 //! What a finished test may have left: threads, connections, subscriptions, keys.
 
 use std::{
-    fs,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -109,12 +108,8 @@ fn until(deadline: Instant) -> Duration {
 }
 
 fn tagged_threads(tags: &[String]) -> Vec<String> {
-    fs::read_dir("/proc/self/task")
+    super::threads()
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .map(|name| name.trim_end().to_owned())
         .filter(|name| tags.iter().any(|tag| name.contains(tag.as_str())))
         .collect()
 }

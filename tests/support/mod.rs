@@ -6,6 +6,7 @@
 pub mod certs;
 pub mod child;
 pub mod clients;
+mod connect;
 mod faults;
 pub mod launch;
 mod leaks;
@@ -15,6 +16,8 @@ pub mod process;
 pub mod proxy;
 mod resp;
 pub mod server;
+mod threads;
+mod told;
 
 use std::{
     sync::{
@@ -29,10 +32,13 @@ pub use self::{
     certs::Certs,
     child::{Answer, Peer, Pending},
     clients::ClientEntry,
+    connect::{connect, connect_to, connect_with, watched},
     monitor::{Monitor, without_lua},
     process::spawn_tied,
     proxy::{Proxy, command, containing, script},
     server::Server,
+    threads::threads,
+    told::Told,
 };
 
 /// What a test opens with, before anything else, so that it is dropped last and finds what is left.

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use lockson::{AnyGuard, AnyLock, AnyOwnedGuard, Guard, Lock, Result};
 
-use crate::{basics::connect, support::Ground};
+use crate::support::{Ground, connect};
 
 #[test]
 fn any_lock_is_the_lock_it_was_made_from() {

@@ -8,7 +8,7 @@ use std::{
 
 use lockson::{AnyLock, Client, ErrorKind};
 
-use crate::support::{Ground, eventually, launch::free_port};
+use crate::support::{Ground, eventually, launch::free_port, watched};
 
 /// Nothing else in the process contains it.
 const CANARY: &str = "cAnArY7351";
@@ -23,16 +23,14 @@ fn a_right_password_is_not_shown() {
         format!("redis://default:{CANARY}@{}/", server.addr()),
         format!("redis://:{CANARY}@{}/?protocol=resp3", server.addr()),
     ] {
-        let client = Client::connect(&url).expect("the right password");
-        ground.watch_tag(&client.id()[..5]);
+        let client = watched(&ground, Client::connect(&url));
         shown.all_of(&client, &ground.name("L"));
     }
     let builder = Client::builder()
         .password_provider(|| Ok(CANARY.to_owned()))
         .on_event(|_| {});
     shown.see(format!("{builder:?} {builder:#?}"));
-    let client = builder.connect(&server.url()).expect("the right password");
-    ground.watch_tag(&client.id()[..5]);
+    let client = watched(&ground, builder.connect(&server.url()));
     shown.all_of(&client, &ground.name("L"));
 
     // Broken connections are opened and greeted anew.
@@ -59,8 +57,7 @@ fn a_wrong_password_is_not_shown() {
         assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
         shown.thrown(&error);
         // The calls of a client that connects later fail in the same way.
-        let client = Client::builder().connect_lazy(&url).expect("a good URL");
-        ground.watch_tag(&client.id()[..5]);
+        let client = watched(&ground, Client::builder().connect_lazy(&url));
         shown.see(format!("{client:?}"));
         shown.thrown(&client.reentrant_lock("L").try_lock().expect_err("refused"));
         shown.thrown(&client.reentrant_lock("L").is_locked().expect_err("refused"));
@@ -84,8 +81,7 @@ fn a_server_that_is_not_there_is_not_told_of_with_its_password() {
         let error = Client::connect(&url).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
         shown.thrown(&error);
-        let client = Client::builder().connect_lazy(&url).expect("a good URL");
-        ground.watch_tag(&client.id()[..5]);
+        let client = watched(&ground, Client::builder().connect_lazy(&url));
         shown.thrown(&client.reentrant_lock("L").try_lock().expect_err("nobody"));
     }
     shown.nowhere();
@@ -135,8 +131,7 @@ fn a_key_is_not_shown() {
         .tls_root_certificates(certs.ca().pem())
         .tls_client_certificate(certs.client().cert_pem(), certs.client().key_pem());
     also.see(format!("{builder:?} {builder:#?}"));
-    let client = builder.clone().connect(&url).expect("a good certificate");
-    ground.watch_tag(&client.id()[..5]);
+    let client = watched(&ground, builder.clone().connect(&url));
     also.all_of(&client, &ground.name("L"));
     also.thrown(
         &builder

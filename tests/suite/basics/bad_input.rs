@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockson::{Client, ClientBuilder, Error, ErrorKind, ReentrantLock, Ttl};
 
-use super::{SOON, connect, connect_with, leased, millis, secs, taken};
-use crate::support::{Ground, eventually};
+use super::{SOON, leased, millis, secs, taken};
+use crate::support::{Ground, connect, connect_with, eventually};
 
 const MEBIBYTE: usize = 1 << 20;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{connect, connect_with, secs, taken};
-use crate::support::{Ground, Monitor};
+use super::{secs, taken};
+use crate::support::{Ground, Monitor, connect, connect_with, watched};
 
 #[test]
 fn lock_and_unlock_are_two_commands() {
@@ -55,10 +55,8 @@ fn a_client_that_is_only_made_asks_nothing() {
     let ground = Ground::new();
     let server = ground.server();
     let monitor = server.monitor();
-    let client = lockson::Client::builder()
-        .connect_lazy(&server.url())
-        .expect("a good URL");
-    ground.watch_tag(&client.id()[..5]);
+    let made = lockson::Client::builder().connect_lazy(&server.url());
+    let client = watched(&ground, made);
     let lock = client.reentrant_lock(ground.name("L"));
     assert_eq!(monitor.take(), [""; 0]);
     assert_eq!(client.state().connections, 0);

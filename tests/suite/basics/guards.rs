@@ -2,8 +2,8 @@
 
 use std::{collections::HashSet, panic, thread};
 
-use super::{connect, is_refused, leased, number, other_thread, owned, seconds_left, secs, taken};
-use crate::support::Ground;
+use super::{is_refused, leased, number, other_thread, owned, seconds_left, secs, taken};
+use crate::support::{Ground, connect};
 
 #[test]
 fn try_lock_and_unlock() {

@@ -8,10 +8,9 @@ use std::{
 use lockson::{Ended, Error, ErrorKind, Event, LockGuard, LostReason, ReentrantLock, Ttl};
 
 use super::{
-    SOON, connect, connect_to, connect_with, is_refused, leased, millis, number, other_thread,
-    owned, seconds_left, secs, taken,
+    SOON, is_refused, leased, millis, number, other_thread, owned, seconds_left, secs, taken,
 };
-use crate::support::{Ground, Proxy, eventually};
+use crate::support::{Ground, Proxy, connect, connect_to, connect_with, eventually};
 
 #[test]
 fn a_live_hold() {

@@ -7,8 +7,8 @@ use std::{
 
 use lockson::{Ended, ErrorKind, LostReason, Ttl};
 
-use super::{SOON, connect, millis, seconds_left, secs, taken};
-use crate::support::{Ground, eventually};
+use super::{SOON, millis, seconds_left, secs, taken};
+use crate::support::{Ground, connect, eventually};
 
 #[test]
 fn one_try_with_a_lease() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockson::{ErrorKind, Inspection, ReentrantLock, Ttl};
 
-use super::{SOON, connect, connect_with, is_refused, owned, secs, taken};
-use crate::support::{Ground, eventually};
+use super::{SOON, is_refused, owned, secs, taken};
+use crate::support::{Ground, connect, connect_with, eventually};
 
 /// As a Java service would be called.
 const JAVA: &str = "f202c191-3c9d-442f-8bd8-39cea24f7f7a:25";

@@ -7,8 +7,8 @@ use std::{
 
 use lockson::{Client, ErrorKind, Event, LockGuard, LostReason};
 
-use super::{SOON, connect_to, connect_with, millis, taken};
-use crate::support::{Ground, eventually};
+use super::{SOON, millis, taken};
+use crate::support::{Ground, connect_to, connect_with, eventually};
 
 #[test]
 fn the_server_is_gone() {

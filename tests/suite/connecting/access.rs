@@ -4,8 +4,7 @@ use std::thread;
 
 use lockson::Client;
 
-use super::watched;
-use crate::support::{Ground, Server};
+use crate::support::{Ground, Server, watched};
 
 const PAGE: &str = include_str!("../../../docs/compatibility.md");
 

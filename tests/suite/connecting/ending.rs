@@ -4,8 +4,8 @@ use std::{fs, net::TcpListener, thread, time::Duration};
 
 use lockson::{Client, ErrorKind};
 
-use super::{BOUND, connections_of, patience, use_lock, watched};
-use crate::support::{Ground, Proxy, eventually, launch::free_port};
+use super::{BOUND, connections_of, patience, use_lock};
+use crate::support::{self, Ground, Proxy, eventually, launch::free_port, watched};
 
 #[test]
 fn a_client_takes_its_threads_and_connections_with_it() {
@@ -120,12 +120,8 @@ fn gone(sockets_before: usize) {
 
 /// The names of all threads of clients in this process.
 fn threads() -> Vec<String> {
-    fs::read_dir("/proc/self/task")
+    support::threads()
         .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .map(|name| name.trim_end().to_owned())
         .filter(|name| name.starts_with("lockson-") || name.starts_with("r2d2-"))
         .collect()
 }

@@ -15,14 +15,7 @@ use std::time::{Duration, Instant};
 use lockson::{Client, ClientBuilder};
 use redis::Commands;
 
-use crate::support::{ClientEntry, Ground, Server};
-
-/// Has the ground look for threads that this client leaves.
-fn watched(ground: &Ground, client: lockson::Result<Client>) -> Client {
-    let client = client.expect("the client can be made");
-    ground.watch_tag(&client.id()[..5]);
-    client
-}
+use crate::support::{ClientEntry, Server};
 
 fn patience(connect: Duration, response: Duration) -> ClientBuilder {
     Client::builder()

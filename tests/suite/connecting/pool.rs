@@ -11,10 +11,11 @@ use std::{
 
 use lockson::{Client, ErrorKind};
 
-use super::{BOUND, LONG, SLACK, connections_of, exists, patience, timed, use_lock, watched};
+use super::{BOUND, LONG, SLACK, connections_of, exists, patience, timed, use_lock};
 use crate::support::{
     Ground, Proxy, eventually,
     proxy::{ALWAYS, script},
+    watched,
 };
 
 #[test]

@@ -4,8 +4,8 @@ use std::{net::TcpListener, thread, time::Duration};
 
 use lockson::{Client, Error, ErrorKind};
 
-use super::{BOUND, LONG, QUIET, SLACK, calls, exists, patience, timed, use_lock, watched};
-use crate::support::{Ground, Proxy, eventually, launch::free_port};
+use super::{BOUND, LONG, QUIET, SLACK, calls, exists, patience, timed, use_lock};
+use crate::support::{Ground, Proxy, eventually, launch::free_port, watched};
 
 #[test]
 fn a_wrong_password_is_refused_at_once_and_tried_once() {

@@ -8,8 +8,8 @@ use std::{
 
 use lockson::{Client, ErrorKind};
 
-use super::{BOUND, LONG, calls, exists, holders, patience, use_lock, watched};
-use crate::support::{Ground, Proxy, Server, eventually, script};
+use super::{BOUND, LONG, calls, exists, holders, patience, use_lock};
+use crate::support::{Ground, Proxy, Server, eventually, script, watched};
 
 #[test]
 fn an_acquire_whose_reply_was_lost_is_repeated_behind_a_fence() {

@@ -4,8 +4,8 @@ use std::{thread, time::Duration};
 
 use lockson::{Client, ErrorKind};
 
-use super::{BOUND, LONG, calls, connections_of, exists, holders, patience, timed, watched};
-use crate::support::{Ground, Server, eventually};
+use super::{BOUND, LONG, calls, connections_of, exists, holders, patience, timed};
+use crate::support::{Ground, Server, eventually, watched};
 
 #[test]
 fn the_first_call_after_a_restart_works() {

@@ -4,8 +4,8 @@ use std::{net::TcpListener, thread, time::Duration};
 
 use lockson::{Client, ClientBuilder, ErrorKind};
 
-use super::{LONG, QUIET, SLACK, patience, timed, watched, ways::hold_and_look};
-use crate::support::{Certs, Ground, Proxy, certs::Authority};
+use super::{LONG, QUIET, SLACK, patience, timed, ways::hold_and_look};
+use crate::support::{Certs, Ground, Proxy, certs::Authority, watched};
 
 #[test]
 fn a_lock_over_tls_with_an_authority_of_ones_own() {

@@ -11,8 +11,8 @@ use std::{
 
 use lockson::{Client, ErrorKind};
 
-use super::{BOUND, LONG, calls, connections_of, exists, patience, use_lock, watched};
-use crate::support::{Ground, Server, eventually};
+use super::{BOUND, LONG, calls, connections_of, exists, patience, use_lock};
+use crate::support::{Ground, Server, eventually, watched};
 
 #[test]
 fn the_database_of_the_url_is_where_the_lock_is() {

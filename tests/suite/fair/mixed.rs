@@ -5,7 +5,7 @@ use std::thread;
 use super::{
     millis, nobody_waits, secs, timed, wait_for_ear, wait_for_ears, wait_for_queue, waiter,
 };
-use crate::{basics::connect, support::Ground};
+use crate::support::{Ground, connect};
 
 #[test]
 fn one_hold_in_one_thread_and_exclusion_between_threads() {

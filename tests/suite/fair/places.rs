@@ -9,10 +9,7 @@ use super::{
     SOON, left, millis, nobody_waits, queue, queue_key, secs, timed, times_key, wait_for_ears,
     wait_for_queue, waiter,
 };
-use crate::{
-    basics::connect,
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, eventually};
 
 #[test]
 fn whoever_gives_up_leaves_the_queue() {

@@ -8,10 +8,7 @@ use super::{
     SOON, enqueue_dead, millis, nobody_waits, queue, secs, timed, wait_for_ears, wait_for_queue,
     waiter,
 };
-use crate::{
-    basics::connect,
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, eventually};
 
 /// Threads of one client are handed the lock, those of another are told: in both ways in order.
 #[test]

@@ -12,7 +12,9 @@ use lockson::{AnyGuard, AnyLock, Client, ClientBuilder, Event, LostReason};
 use redis::Commands;
 
 use super::Kind;
-use crate::support::{Ground, Proxy, Server, command, containing, eventually, proxy::Matcher};
+use crate::support::{
+    Ground, Proxy, Server, command, connect_to, containing, eventually, proxy::Matcher, watched,
+};
 
 pub(super) struct Scene<'a> {
     pub(super) kind: &'static Kind,
@@ -76,8 +78,7 @@ impl<'a> Scene<'a> {
         let builder = Client::builder()
             .lock_watchdog_timeout(watchdog)
             .response_timeout(TIMEOUT);
-        let client = settings(builder).connect(url).expect("the server is there");
-        self.ground.watch_tag(&client.id()[..5]);
+        let client = watched(self.ground, settings(builder).connect(url));
         let guard = taken(&(self.kind.lock)(&client, &self.ground.name("warm-up")));
         guard.extend(Duration::from_millis(1)).expect("held");
         guard.unlock().expect("held");
@@ -86,11 +87,7 @@ impl<'a> Scene<'a> {
 
     /// Another client, which nothing happens to.
     pub(super) fn other_client(&self) -> Client {
-        let client = Client::builder()
-            .connect(&self.server.url())
-            .expect("the server is there");
-        self.ground.watch_tag(&client.id()[..5]);
-        client
+        connect_to(self.ground, &self.server.url(), |plain| plain)
     }
 
     pub(super) fn lock(&self, client: &Client) -> AnyLock {

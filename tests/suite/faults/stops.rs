@@ -124,10 +124,8 @@ fn hasty(scene: &Scene<'_>) -> Client {
 
 /// In the place of another while the server does not answer.
 fn lazy(scene: &Scene<'_>) -> Client {
-    let client = Client::builder().connect_lazy(&scene.proxy.url());
-    let client = client.expect("no I/O");
-    scene.ground.watch_tag(&client.id()[..5]);
-    client
+    let made = Client::builder().connect_lazy(&scene.proxy.url());
+    crate::support::watched(scene.ground, made)
 }
 
 const ROUNDS: usize = 20;

@@ -11,7 +11,7 @@ use lockson::{
     AnyGuard, AnyLock, CancelToken, Client, Error, FairLock, ReentrantLock, Result, Ttl,
 };
 
-use crate::support::{Ground, within};
+use crate::support::{Ground, watched, within};
 
 /// From a type in the recordings to a handle.
 pub(super) const KINDS: &[(&str, Open)] = &[
@@ -223,9 +223,7 @@ impl<'a> Cast<'a> {
                 builder = builder.lock_watchdog_timeout(*timeout);
             }
             let url = self.ground.server().url();
-            let client = builder.connect(&url).expect("the server is there");
-            self.ground.watch_tag(&client.id()[..5]);
-            client
+            watched(self.ground, builder.connect(&url))
         });
         client.clone()
     }

@@ -14,7 +14,7 @@ use crate::support::Peer;
 #[track_caller]
 pub(crate) fn rust_peer() -> Peer {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    Peer::start(Command::new(PROGRAM.get_or_init(rust_program)))
+    Peer::start(Command::new(PROGRAM.get_or_init(|| example("peer"))))
 }
 
 /// Real Redisson, of another version than usual if `LOCKSON_REDISSON` names one. Fails with the
@@ -47,31 +47,37 @@ fn class_path(version: Option<&str>) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// A plain `cargo test` has built the program. `cargo test --test suite` has not, and what an
+/// The program of an example. A plain `cargo test` has built it. `cargo test --test suite` has not, and what an
 /// earlier build left there would make the tests speak of an older crate.
-fn rust_program() -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let this = env::current_exe().expect("a test knows its program");
     let profile = this
         .parent()
         .and_then(Path::parent)
         .expect("test programs lie in `deps`, two levels below the target directory");
-    let program = profile.join("examples/peer");
-    let source = Path::new(ROOT).join("examples/peer.rs");
-    let built = modified(&program);
-    if built.is_none() || built < modified(&this) || built < modified(&source) {
-        build_in(profile);
+    let program = profile.join("examples").join(name);
+    let examples = Path::new(ROOT).join("examples");
+    let parts = fs::read_dir(examples.join(name)).into_iter().flatten();
+    let source = parts
+        .flatten()
+        .map(|part| part.path())
+        .chain([examples.join(name).with_extension("rs"), this.clone()])
+        .filter_map(|file| modified(&file))
+        .max();
+    if modified(&program) < source {
+        build_in(profile, name);
     }
     program
 }
 
-fn build_in(profile: &Path) {
+fn build_in(profile: &Path, example: &str) {
     let (Some(target), Some(name)) = (profile.parent(), profile.file_name()) else {
         panic!("{} is no profile's directory", profile.display());
     };
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(ROOT)
-        .args(["build", "--quiet", "--example", "peer", "--target-dir"])
+        .args(["build", "--quiet", "--example", example, "--target-dir"])
         .arg(target);
     match name.to_str() {
         Some("debug") => &mut cargo,
@@ -90,7 +96,7 @@ fn build_in(profile: &Path) {
     }
     let output = cargo.output().expect("Cargo can be run");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "no Rust peer\n{said}");
+    assert!(output.status.success(), "no example {example}\n{said}");
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -11,8 +11,7 @@ use lockson::{Client, Event, LockGuard, OwnedLockGuard};
 
 use super::{BOUND, exists, millis, nobody_connected, owned, taken, threads_of};
 use crate::{
-    basics::{connect, connect_with},
-    support::{Ground, eventually},
+    support::{Ground, connect, connect_with, eventually},
     watchdog::is_renewed,
 };
 

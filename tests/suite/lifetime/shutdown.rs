@@ -13,11 +13,7 @@ use super::{
     BOUND, all_calls_are_closed, exists, is_closed, millis, nobody_connected, owned, secs, taken,
     threads_of,
 };
-use crate::{
-    basics::{connect, connect_to, connect_with},
-    loss::Told,
-    support::{Ground, Proxy, eventually},
-};
+use crate::support::{Ground, Proxy, Told, connect, connect_to, connect_with, eventually};
 
 #[test]
 fn everything_is_closed_and_nothing_released() {

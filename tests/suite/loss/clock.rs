@@ -9,10 +9,9 @@ use std::{
 use lockson::{Client, Ended, ErrorKind, LockGuard, LostReason};
 use redis::Commands;
 
-use super::{BOUND, Told, fails, leased, listening, millis, secs, taken};
+use super::{BOUND, fails, leased, listening, millis, secs, taken};
 use crate::{
-    basics::connect_to,
-    support::{Ground, Proxy, eventually, script},
+    support::{Ground, Proxy, Told, connect_to, eventually, script},
     watchdog::is_renewed,
 };
 

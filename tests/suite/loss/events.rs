@@ -12,10 +12,9 @@ use std::{
 
 use lockson::{Client, ErrorKind, Event, LockGuard, LostReason};
 
-use super::{BOUND, Told, fails, leased, listening, millis, secs, taken};
+use super::{BOUND, fails, leased, listening, millis, secs, taken};
 use crate::{
-    basics::{connect_to, connect_with},
-    support::{Ground, Proxy, eventually},
+    support::{Ground, Proxy, Told, connect_to, connect_with, eventually},
     watchdog::is_renewed,
 };
 

@@ -3,11 +3,8 @@
 use lockson::{Client, Ended, ErrorKind, LockGuard, LostReason, ReentrantLock};
 use redis::Commands;
 
-use super::{BOUND, Told, fails, leased, listening, secs, taken};
-use crate::{
-    basics::{connect, connect_with},
-    support::{Ground, eventually},
-};
+use super::{BOUND, fails, leased, listening, secs, taken};
+use crate::support::{Ground, Told, connect, connect_with, eventually};
 
 /// Two nested guards of a hold that is deleted under their feet.
 struct Pulled {

@@ -9,10 +9,7 @@ use std::{
 use lockson::{Ended, ErrorKind, LostReason, LostSignal};
 
 use super::{BOUND, fails, leased, listening, millis, secs, taken};
-use crate::{
-    basics::{connect, connect_to, connect_with},
-    support::{Ground, Proxy, eventually},
-};
+use crate::support::{Ground, Proxy, connect, connect_to, connect_with, eventually};
 
 #[test]
 fn nothing_happens_in_the_time_allowed() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    BOUND, LATE, PATIENCE, Waiter, channel, channels, client, listeners, subscribers, taken,
+    BOUND, LATE, PATIENCE, Waiter, channel, channels, client, listeners, pair, subscribers, taken,
 };
 use crate::support::{Ground, eventually};
 
@@ -14,10 +14,7 @@ use crate::support::{Ground, eventually};
 fn comes_with_the_first_waiter_and_goes_after_the_last() {
     let ground = Ground::new();
     let server = ground.server();
-    let (waiting, holding) = (
-        client(&ground, &server.url()),
-        client(&ground, &server.url()),
-    );
+    let (waiting, holding) = pair(&ground);
     for _ in 0..2 {
         assert_eq!(subscribers(&server), 0);
         let name = &ground.name("L");
@@ -47,10 +44,7 @@ fn comes_with_the_first_waiter_and_goes_after_the_last() {
 fn who_gives_up_leaves_no_subscription() {
     let ground = Ground::new();
     let server = ground.server();
-    let (waiting, holding) = (
-        client(&ground, &server.url()),
-        client(&ground, &server.url()),
-    );
+    let (waiting, holding) = pair(&ground);
     let name = &ground.name("L");
     let _guard = taken(&holding.reentrant_lock(name));
     for wait in [1, 5, 20, 200] {

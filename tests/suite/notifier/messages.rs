@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Commands;
 
-use super::{BOUND, LATE, Waiter, channel, channels, client, taken};
+use super::{BOUND, LATE, channel, channels, contended, pair};
 use crate::support::{Ground, eventually};
 
 const GARBAGE: [&[u8]; 7] = [b"", b"x", b"\xff\xfe", b"1e23", b"-1", b"0\r\n", b"1"];
@@ -13,13 +13,9 @@ const GARBAGE: [&[u8]; 7] = [b"", b"x", b"\xff\xfe", b"1e23", b"-1", b"0\r\n", b
 fn garbage_costs_an_attempt_at_most() {
     let ground = Ground::alone();
     let server = ground.server();
-    let (waiting, holding) = (
-        client(&ground, &server.url()),
-        client(&ground, &server.url()),
-    );
-    let name = &ground.name("L");
-    let guard = taken(&holding.reentrant_lock(name));
-    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    let (waiting, holding) = pair(&ground);
+    let (guard, waiter) = contended(&ground, &waiting, &holding);
+    let name = &guard.name().to_owned();
     std::thread::sleep(Duration::from_millis(100));
     let before = server.script_calls();
     let mut redis = server.connection();
@@ -40,13 +36,9 @@ fn garbage_costs_an_attempt_at_most() {
 fn a_flood_of_forged_messages_is_survived() {
     let ground = Ground::alone();
     let server = ground.server();
-    let (waiting, holding) = (
-        client(&ground, &server.url()),
-        client(&ground, &server.url()),
-    );
-    let name = &ground.name("L");
-    let guard = taken(&holding.reentrant_lock(name));
-    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    let (waiting, holding) = pair(&ground);
+    let (guard, waiter) = contended(&ground, &waiting, &holding);
+    let name = &guard.name().to_owned();
     let wake = eventually(BOUND, "the private channel", || {
         let all = channels(&server);
         all.into_iter().find(|one| one.ends_with(":wake"))

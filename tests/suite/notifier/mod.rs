@@ -11,24 +11,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{Client, ClientBuilder, LockGuard, ReentrantLock, Result};
+use lockson::{Client, LockGuard, ReentrantLock, Result};
 
-use crate::support::{Ground, Server, eventually};
+use crate::support::{Ground, Server, connect, connect_to as client_with, eventually};
 
 fn client(ground: &Ground, url: &str) -> Client {
     client_with(ground, url, |settings| settings)
 }
 
-fn client_with(
-    ground: &Ground,
-    url: &str,
-    settings: impl FnOnce(ClientBuilder) -> ClientBuilder,
-) -> Client {
-    let client = settings(Client::builder())
-        .connect(url)
-        .expect("the server is there");
-    ground.watch_tag(&client.id()[..5]);
-    client
+/// One client to wait and one to hold, on the test's plain server.
+fn pair(ground: &Ground) -> (Client, Client) {
+    (connect(ground), connect(ground))
+}
+
+/// A name that one holds and the other waits for, listening.
+#[track_caller]
+fn contended(ground: &Ground, waiting: &Client, holding: &Client) -> (LockGuard, Waiter) {
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let waiter = Waiter::listening(&ground.server(), &waiting.reentrant_lock(name), name);
+    (guard, waiter)
 }
 
 #[track_caller]

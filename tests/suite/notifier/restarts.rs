@@ -12,15 +12,15 @@ use crate::support::{Ground, eventually};
 
 #[test]
 fn all_get_in_when_the_server_comes_back_empty() {
-    under_thirty_waiters(false);
+    under_a_hundred_waiters(false);
 }
 
 #[test]
 fn all_get_in_when_the_server_comes_back_with_the_lock() {
-    under_thirty_waiters(true);
+    under_a_hundred_waiters(true);
 }
 
-fn under_thirty_waiters(aof: bool) {
+fn under_a_hundred_waiters(aof: bool) {
     let ground = Ground::new();
     let server = ground.server_with(|plain| if aof { plain.aof() } else { plain });
     let waiting = client(&ground, &server.url());
@@ -29,17 +29,17 @@ fn under_thirty_waiters(aof: bool) {
     server.cli(&["HSET", name, "somebody:1", "1"]);
     server.cli(&["PEXPIRE", name, "4000"]);
     let lock = waiting.reentrant_lock(name);
-    let waiters: Vec<_> = (0..30).map(|_| Waiter::start(&lock, PATIENCE)).collect();
+    let waiters: Vec<_> = (0..100).map(|_| Waiter::start(&lock, PATIENCE)).collect();
     eventually(BOUND, "all wait and one listens", || {
-        waiting.state().waiters == 30 && listeners(&server, name) == 1
+        waiting.state().waiters == 100 && listeners(&server, name) == 1
     });
     server.kill();
     thread::sleep(Duration::from_millis(500));
     server.restart();
     let back = Instant::now();
     let last = waiters.into_iter().map(Waiter::entered).max();
-    let last = last.expect("thirty").saturating_duration_since(back);
-    println!("restarted (AOF {aof}): thirty in after {last:?}");
+    let last = last.expect("a hundred").saturating_duration_since(back);
+    println!("restarted (AOF {aof}): a hundred in after {last:?}");
     assert!(last < Duration::from_secs(9), "{last:?}");
     assert_eq!(waiting.state().waiters, 0);
 }
@@ -54,9 +54,9 @@ fn all_fail_by_their_deadline_when_it_does_not_come_back() {
     let lock = waiting.reentrant_lock(name);
     let wait = Duration::from_secs(2);
     let began = Instant::now();
-    let waiters: Vec<_> = (0..30).map(|_| Waiter::start(&lock, wait)).collect();
+    let waiters: Vec<_> = (0..100).map(|_| Waiter::start(&lock, wait)).collect();
     eventually(BOUND, "all wait and one listens", || {
-        waiting.state().waiters == 30 && listeners(&server, name) == 1
+        waiting.state().waiters == 100 && listeners(&server, name) == 1
     });
     server.kill();
     for waiter in waiters {

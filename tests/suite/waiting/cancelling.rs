@@ -1,7 +1,6 @@
 //! A token by which another thread ends a wait.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -11,10 +10,7 @@ use lockson::{CancelToken, ErrorKind};
 use super::{
     SOON, channels, millis, nothing_left, secs, taken, wait_for_listener, wait_for_waiters,
 };
-use crate::{
-    basics::connect,
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, eventually};
 
 #[test]
 fn a_token_that_is_cancelled_already_asks_nobody() {
@@ -136,68 +132,5 @@ fn who_was_cancelled_leaves_nothing() {
     eventually(SOON, "nothing is listened to", || {
         channels(&server).is_empty()
     });
-    nothing_left(&ground, &[&ours, &theirs], &lock);
-}
-
-/// The wake that a cancelled waiter was about to use belongs to the next.
-#[test]
-fn cancelled_at_the_moment_of_the_wake_the_next_is_never_left_asleep() {
-    let ground = Ground::alone();
-    let (ours, theirs) = (connect(&ground), connect(&ground));
-    let name = ground.name("L");
-    let lock = ours.reentrant_lock(&name);
-    let (got, cancelled) = (AtomicU64::new(0), AtomicU64::new(0));
-    let mut longest = Duration::ZERO;
-    for round in 0..300_u64 {
-        // The hold comes from another client, or from a thread of this one.
-        let holder = [&theirs, &ours][usize::from(round % 2 == 1)];
-        let guard = holder.reentrant_lock(&name).lock_owned().expect("free");
-        let token = CancelToken::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let taken = lock.options().cancel(&token).acquire().map(drop);
-                let count = match taken {
-                    Ok(()) => &got,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Cancelled);
-                        &cancelled
-                    }
-                };
-                count.fetch_add(1, Ordering::Relaxed);
-            });
-            wait_for_waiters(&ours, 1);
-            let next = scope.spawn(|| {
-                lock.lock().expect("woken").unlock().expect("held");
-                Instant::now()
-            });
-            wait_for_waiters(&ours, 2);
-            let shot = Instant::now() + Duration::from_micros(300);
-            let token = &token;
-            scope.spawn(move || {
-                // From before the release is sent until after it was heard of.
-                let shot = shot + Duration::from_micros(round * 7 % 600);
-                while Instant::now() < shot {
-                    std::hint::spin_loop();
-                }
-                token.cancel();
-            });
-            while Instant::now() < shot {
-                std::hint::spin_loop();
-            }
-            let freed = Instant::now();
-            guard.unlock().expect("held");
-            let entered = next.join().expect("it got in");
-            longest = longest.max(entered.saturating_duration_since(freed));
-        });
-    }
-    println!("{got:?} got in, {cancelled:?} cancelled; the next after {longest:?} at most");
-    assert!(
-        got.into_inner() > 0 && cancelled.into_inner() > 0,
-        "both happen"
-    );
-    assert!(
-        longest < millis(1000),
-        "the next was asleep for {longest:?}"
-    );
     nothing_left(&ground, &[&ours, &theirs], &lock);
 }

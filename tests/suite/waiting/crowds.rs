@@ -12,7 +12,7 @@ use std::{
 use lockson::{Client, ReentrantLock};
 
 use super::{listeners, millis, nothing_left, secs, taken, wait_for_listener, wait_for_waiters};
-use crate::{basics::connect, support::Ground};
+use crate::support::{Ground, connect};
 
 #[test]
 fn the_threads_of_a_client_get_in_by_the_order_in_which_they_came() {
@@ -91,11 +91,8 @@ fn eight_threads_share_a_hot_name() {
 }
 
 #[test]
-fn a_crowd_has_one_subscription_and_all_get_in() {
-    let crowd = match std::env::var_os("LOCKSON_LONG") {
-        Some(_) => 1_000,
-        None => 200,
-    };
+fn a_thousand_have_one_subscription_and_all_get_in() {
+    let crowd = 1_000;
     let ground = Ground::alone();
     let server = ground.server();
     let (ours, theirs) = (connect(&ground), connect(&ground));

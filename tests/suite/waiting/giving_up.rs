@@ -9,10 +9,7 @@ use std::{
 use lockson::ErrorKind;
 
 use super::{leased, millis, nothing_left, other_thread, secs, taken, timed, wait_for_waiters};
-use crate::{
-    basics::{connect, connect_with},
-    support::Ground,
-};
+use crate::support::{Ground, connect, connect_with};
 
 #[test]
 fn a_wait_takes_as_long_as_it_may() {

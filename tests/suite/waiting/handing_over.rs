@@ -5,10 +5,7 @@ use std::thread;
 use super::{
     SOON, channel, leased, millis, nothing_left, secs, wait_for_listener, wait_for_waiters,
 };
-use crate::{
-    basics::connect,
-    support::{Ground, Server, eventually},
-};
+use crate::support::{Ground, Server, connect, eventually};
 
 /// Counts what is published on a channel.
 struct Ear(redis::Connection);

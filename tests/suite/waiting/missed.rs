@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    basics::connect,
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, eventually};
 
 const BOUND: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_millis(1000);

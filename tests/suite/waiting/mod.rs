@@ -5,6 +5,7 @@ mod crowds;
 mod giving_up;
 mod handing_over;
 mod missed;
+mod moments;
 mod woken;
 
 use std::{

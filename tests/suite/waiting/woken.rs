@@ -9,7 +9,7 @@ use super::{
     SOON, leased, listeners, millis, nothing_left, other_thread, secs, taken, timed,
     wait_for_listener, wait_for_waiters,
 };
-use crate::{basics::connect, support::Ground};
+use crate::support::{Ground, connect};
 
 #[test]
 fn an_unlock_wakes_the_waiter_of_another_client() {

@@ -9,11 +9,7 @@ use lockson::{Client, Ended, ErrorKind, Event, LockGuard, LostReason};
 use redis::Commands;
 
 use super::{BOUND, millis, pttl, taken};
-use crate::{
-    basics::connect_to,
-    loss::Told,
-    support::{Ground, Server, eventually},
-};
+use crate::support::{Ground, Server, Told, connect_to, eventually};
 
 #[test]
 fn a_key_of_another_type_does_not_stop_its_batch() {

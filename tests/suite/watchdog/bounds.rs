@@ -8,10 +8,7 @@ use std::{
 use lockson::{Ended, LockGuard, LostReason, ReentrantLock};
 
 use super::{BOUND, is_not_held, lowest_ttl, millis, pttl, runs_out, taken, watching};
-use crate::{
-    basics::connect_to,
-    support::{Ground, Proxy, eventually},
-};
+use crate::support::{Ground, Proxy, connect_to, eventually};
 
 #[test]
 fn max_hold_is_the_end_of_renewals() {

@@ -12,10 +12,7 @@ use std::{
 use lockson::Event;
 
 use super::{BOUND, is_renewed, lowest_ttl, millis, secs, taken};
-use crate::{
-    basics::{connect_to, connect_with},
-    support::{Ground, Proxy, eventually, script},
-};
+use crate::support::{Ground, Proxy, connect_to, connect_with, eventually, script};
 
 #[test]
 fn a_saturated_pool_costs_no_renewal() {
