@@ -61,4 +61,12 @@ if place == 0 then
 end
 -- Before the first may be passed there is nothing to do: else who leaves, or releases, tells us.
 local before = redis.call('zscore', times, redis.call('lindex', queue, 0))
-return math.max(1, tonumber(before or 0) - moment)
+local sleep = math.max(1, tonumber(before or 0) - moment)
+-- But nobody tells us when the hold ends by itself and the first enters, and its own may end as soon:
+-- we look a moment after that, and if the first is not yet in, now and then.
+if left > 0 then
+    sleep = math.min(sleep, left + 20)
+elseif left ~= -1 then
+    sleep = math.min(sleep, 500)
+end
+return sleep
