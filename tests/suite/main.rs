@@ -19,6 +19,7 @@ mod notifier;
 
 mod regressions;
 mod scenarios;
+mod scenarios_fair;
 mod told_once;
 mod waiting;
 mod watchdog;
