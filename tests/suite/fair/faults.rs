@@ -2,17 +2,14 @@
 
 use std::thread;
 
-use lockson::{CancelToken, Client, ClientBuilder, ErrorKind, FairLock};
+use lockson::{CancelToken, Client, ErrorKind, FairLock};
 use redis::Commands;
 
 use super::{
     SOON, millis, nobody_waits, queue, queue_key, secs, timed, times_key, wait_for_ears,
     wait_for_queue, waiter,
 };
-use crate::{
-    basics::connect,
-    support::{Ground, Proxy, Server, eventually, script},
-};
+use crate::support::{Ground, Proxy, Server, connect, connect_to, eventually, script};
 
 /// A lock that another client holds, and a client behind a proxy that is going to wait for it.
 struct Scene {
@@ -27,11 +24,9 @@ impl Scene {
     fn new(ground: &Ground) -> Self {
         let server = ground.server();
         let proxy = Proxy::to(server.addr());
-        let far = watched(
-            ground,
-            Client::builder().response_timeout(millis(400)),
-            &proxy.url(),
-        );
+        let far = connect_to(ground, &proxy.url(), |plain| {
+            plain.response_timeout(millis(400))
+        });
         let name = ground.name("L");
         // The server learns the scripts.
         let near = connect(ground);
@@ -56,12 +51,6 @@ impl Scene {
             self.far.fair_lock(&self.name),
         )
     }
-}
-
-fn watched(ground: &Ground, builder: ClientBuilder, url: &str) -> Client {
-    let client = builder.connect(url).expect("the server is there");
-    ground.watch_tag(&client.id()[..5]);
-    client
 }
 
 /// Once, and the repetition finds it; twice, and the waiter asks again under the same name.
@@ -301,9 +290,11 @@ fn a_server_that_comes_back_lets_all_in() {
     for aof in [false, true] {
         let ground = Ground::new();
         let server = ground.server_with(|plain| if aof { plain.aof() } else { plain });
-        let quick = Client::builder().response_timeout(secs(1));
-        let client = watched(&ground, quick.clone(), &server.url());
-        let other = watched(&ground, quick, &server.url());
+        let quick = || {
+            let url = server.url();
+            connect_to(&ground, &url, |plain| plain.response_timeout(secs(1)))
+        };
+        let (client, other) = (quick(), quick());
         let name = ground.name("L");
         let holder = other.fair_lock(&name);
         let guard = holder.lock_with_lease(secs(4)).expect("free");

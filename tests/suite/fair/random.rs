@@ -16,10 +16,7 @@ use std::{
 use lockson::{CancelToken, Ended, ErrorKind, FairLock};
 
 use super::{SOON, enqueue_dead, millis, nobody_waits, queue, secs};
-use crate::{
-    basics::connect,
-    support::{Ground, Server, eventually},
-};
+use crate::support::{Ground, Server, connect, eventually};
 
 const WORKERS: usize = 9;
 

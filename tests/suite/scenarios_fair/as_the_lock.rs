@@ -10,9 +10,8 @@ use lockson::{Client, ErrorKind, FairLock};
 
 use super::{SOON, is_long, leased, millis, other_thread, queue, secs, taken};
 use crate::{
-    basics::{connect, connect_with},
     interop::processes::rust_peer,
-    support::{Ground, eventually},
+    support::{Ground, connect, connect_with, eventually},
 };
 
 /// `RedissonFairLockTest.testTryLockNonDelayed`

@@ -10,9 +10,8 @@ use lockson::CancelToken;
 
 use super::{SOON, leased, millis, other_thread, queue, secs, taken, wait_for_queue};
 use crate::{
-    basics::{connect, connect_with},
     interop::processes::rust_peer,
-    support::{Ground, Peer, Pending, Server, eventually},
+    support::{Ground, Peer, Pending, Server, connect, connect_with, eventually},
 };
 
 /// `RedissonFairLockTest.testWaitTimeoutDrift`

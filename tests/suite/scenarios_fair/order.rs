@@ -7,10 +7,7 @@ use std::{
 };
 
 use super::{SOON, leased, millis, queue, secs, taken, wait_for_queue};
-use crate::{
-    basics::{connect, connect_with},
-    support::{Ground, eventually},
-};
+use crate::support::{Ground, connect, connect_with, eventually};
 
 /// `RedissonFairLockTest.testLeaseTimeout`
 ///
