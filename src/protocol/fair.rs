@@ -58,6 +58,7 @@ impl Kind for Fair {
                 Argument::Int(millis(queueing.patience)),
                 Argument::Int(millis(queueing.longest)),
                 Argument::Int(queueing.queued.into()),
+                channel(subject),
             ]);
         }
         Ask {
@@ -231,7 +232,7 @@ mod tests {
         };
         let waiting = Fair.acquire(&subject("L"), &claim(&holder, Some(queueing)));
         assert_eq!(
-            waiting.request.arguments[3..],
+            waiting.request.arguments[3..6],
             [5000, 300_000, 1].map(Argument::Int)
         );
     }

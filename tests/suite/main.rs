@@ -18,6 +18,7 @@ mod model;
 mod notifier;
 mod regressions;
 mod scenarios;
+mod scenarios_fair;
 mod told_once;
 mod tour;
 mod waiting;

@@ -9,7 +9,7 @@ use super::{
     SOON, millis, nobody_waits, queue, queue_key, secs, timed, times_key, wait_for_ears,
     wait_for_queue, waiter,
 };
-use crate::support::{Ground, Proxy, Server, connect, connect_to, eventually, script, watched};
+use crate::support::{Ground, Proxy, Server, connect, connect_to, eventually, script};
 
 /// A lock that another client holds, and a client behind a proxy that is going to wait for it.
 struct Scene {
@@ -290,9 +290,11 @@ fn a_server_that_comes_back_lets_all_in() {
     for aof in [false, true] {
         let ground = Ground::new();
         let server = ground.server_with(|plain| if aof { plain.aof() } else { plain });
-        let quick = Client::builder().response_timeout(secs(1));
-        let client = watched(&ground, quick.clone().connect(&server.url()));
-        let other = watched(&ground, quick.connect(&server.url()));
+        let quick = || {
+            let url = server.url();
+            connect_to(&ground, &url, |plain| plain.response_timeout(secs(1)))
+        };
+        let (client, other) = (quick(), quick());
         let name = ground.name("L");
         let holder = other.fair_lock(&name);
         let guard = holder.lock_with_lease(secs(4)).expect("free");

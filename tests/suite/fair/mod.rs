@@ -3,6 +3,7 @@
 mod faults;
 mod mixed;
 mod places;
+mod random;
 mod turns;
 
 use std::{

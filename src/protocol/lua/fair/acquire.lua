@@ -1,6 +1,6 @@
 -- Takes a fair lock, re-enters it, or takes a place in its queue.
 -- ARGV: lease in ms, holder, count to reach; to queue, also its patience in ms, the longest patience
--- of anybody, and 1 when it had a place before.
+-- of anybody, 1 when it had a place before, and the channel.
 -- Reply: nil when held; how long to sleep in ms, as PTTL counts, when not; 'lost' when the hold to
 -- re-enter is gone.
 -- Runs twice with one effect: the count is absolute, the TTL is only raised, a place is kept.
@@ -25,6 +25,9 @@ if redis.call('exists', key) == 0 then
             -- Better no lock than one without an end.
             redis.call('del', key)
             return set
+        end
+        if patience then
+            point_out(ARGV[7], tonumber(lease))
         end
         return nil
     end
@@ -59,6 +62,12 @@ redis.call('zadd', times, whole(time + tonumber(patience)), holder)
 if place == 0 then
     return left
 end
--- Before the first may be passed there is nothing to do: else who leaves, or releases, tells us.
+-- A release tells the first; an end of a lease tells nobody, and then the second is the first. So all
+-- look when the TTL is over, the further behind the later.
+local later = 250 * place
+if left >= 0 then
+    return math.max(left, later)
+end
+-- Free, and the first has not come yet: it is on its way, or dead.
 local before = redis.call('zscore', times, redis.call('lindex', queue, 0))
-return math.max(1, tonumber(before or 0) - moment)
+return math.max(1, math.min(later, tonumber(before or 0) - moment))

@@ -45,6 +45,18 @@ local function leave(who, patience)
     end
 end
 
+-- The end of a lease tells nobody, and who came to the head of the queue meanwhile may have read a longer
+-- TTL. A longer one than this is looked at anyway.
+local SHORT = 3000
+
+-- Has the first look at a TTL that is short.
+local function point_out(channel, ttl)
+    local head = ttl < SHORT and first(nil, now())
+    if head then
+        redis.pcall('publish', channel .. ':' .. head, '0')
+    end
+end
+
 -- Tells the first in the queue, and who waits on the plain lock of this name.
 -- Answers how many heard it; -2 when a message was refused.
 local function announce(channel, head)

@@ -29,6 +29,7 @@ for at = 4, #ARGV, 3 do
         leave(head, ARGV[at + 2])
         redis.call('hset', key, head, 1)
         redis.call('pexpire', key, ARGV[at + 1])
+        point_out(channel, tonumber(ARGV[at + 1]))
         return { (at - 1) / 3 }
     end
 end

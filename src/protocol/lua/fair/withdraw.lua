@@ -12,7 +12,11 @@ if not held and not place then
     return -1
 end
 -- The first may have been told that the lock is free: then that is for the next.
-if held or (place == 0 and redis.call('exists', key) == 0) then
+local ttl = redis.call('pttl', key)
+if held or (place == 0 and ttl == -2) then
     return announce(channel, first(nil, now()))
+end
+if place == 0 and ttl >= 0 then
+    point_out(channel, ttl)
 end
 return 0
