@@ -6,6 +6,7 @@
 mod load;
 mod peer;
 pub(crate) mod processes;
+mod queues;
 mod scenarios;
 mod seats;
 mod times;
@@ -54,6 +55,7 @@ macro_rules! table {
 table! {
     kinds {
         lock: "redisson_lock__channel",
+        fair: "redisson_lock__channel",
     }
     scenarios {
         scenarios::exclusion,

@@ -133,15 +133,30 @@ impl Pair<'_> {
         self.redis().hgetall(key).expect("the key is a hash")
     }
 
-    /// How many connections listen to the channel of this lock.
+    /// How many channels of this lock somebody listens to: a fair waiter has one of its own.
     #[track_caller]
-    pub(super) fn listeners(&self, lock: &str) -> u64 {
-        let (_, count): (String, u64) = redis::cmd("PUBSUB")
-            .arg("NUMSUB")
-            .arg(format!("{}:{{{lock}}}", self.kind.channel))
+    pub(super) fn listeners(&self, lock: &str) -> usize {
+        let channels: Vec<String> = redis::cmd("PUBSUB")
+            .arg("CHANNELS")
+            .arg(format!("{}:{{{lock}}}*", self.kind.channel))
             .query(&mut self.redis())
-            .expect("PUBSUB NUMSUB");
-        count
+            .expect("PUBSUB CHANNELS");
+        let own_affair = |channel: &&String| channel.ends_with(":wake");
+        channels.len() - channels.iter().filter(own_affair).count()
+    }
+
+    /// Hears that this seat has freed a lock that nobody waited for. Redisson's fair lock says
+    /// nothing then.
+    #[track_caller]
+    pub(super) fn told(&self, channels: &mut PubSub<'_>, channel: &str, by: &Seat<'_>) {
+        let expected = match (self.kind.word, by.side) {
+            ("fair", Side::Java) => {
+                self.publish(channel, "nothing so far");
+                "nothing so far"
+            }
+            _ => "0",
+        };
+        assert_eq!(heard(channels), (channel.to_owned(), expected.to_owned()));
     }
 
     #[track_caller]

@@ -22,6 +22,7 @@ macro_rules! versions {
 versions! {
     kinds {
         "lock": "redisson_lock__channel",
+        "fair": "redisson_lock__channel",
     }
     versions {
         before_the_unlock_latch: "3.17.7",
