@@ -17,11 +17,12 @@ use crate::{
 /// single try ([`try_lock`](Self::try_lock)) takes no place, and is refused while anybody waits.
 /// Whoever stops waiting (timeout, cancel, error, shutdown) leaves the queue at once.
 ///
-/// A waiter that died is passed when it has been silent for its time: the
+/// A waiter that died keeps those behind it out until it has been silent for its time: the
 /// [`fair_lock_wait_timeout`](crate::ClientBuilder::fair_lock_wait_timeout), or what a timed call
-/// would have waited, from the moment at which its turn could have come. Those behind it wait for
-/// that. A live waiter shows itself every three seconds and is not passed, however long the holder
-/// holds. The times are those of the server; nobody's clock is trusted.
+/// would have waited, and five minutes more for each waiter that was before it when it last showed
+/// itself (in Redisson, each of them takes so much from it by entering). A live waiter shows itself
+/// every three seconds and is not passed, however long the holder holds. The times are those of the
+/// server; nobody's clock is trusted.
 ///
 /// # Ownership
 ///
