@@ -252,7 +252,10 @@ impl Contest {
             }
         }
         if let Some(place) = state.place(number) {
-            state.waiters[place].busy = Busy::Not;
+            // Somebody may have claimed it since it joined, and decides then.
+            if state.waiters[place].busy == Busy::Asking {
+                state.waiters[place].busy = Busy::Not;
+            }
             state.waiters[place].clean = clean;
         }
         state.wake_first();

@@ -34,6 +34,8 @@ enum Bug {
     ForgetsNews,
     /// Who gives up drops what it was handed.
     DropsGrant,
+    /// Who joined forgets that somebody has claimed it meanwhile.
+    ForgetsClaim,
     /// Who gives up does not care that somebody is about to hand it the lock.
     IgnoresClaim,
     /// The watchdog does not look whether the hold was released meanwhile.
@@ -75,6 +77,55 @@ fn who_gives_up_passes_the_lock_on(bug: Bug) {
     let [_, second] = waiters.map(|waiter| waiter.join().unwrap());
     assert!(second, "who did not give up gets in");
     assert_eq!(*redis.lock().unwrap(), None, "nothing is left");
+}
+
+/// Refused just before it joined, and handed the lock as soon as it did: it has it once.
+fn a_newcomer_has_one_hold(bug: Bug) {
+    let redis: Redis = Arc::new(Mutex::new(Some("ours:0".into())));
+    let contest = Arc::new(Contest::new(&Fair));
+    assert!(contest.should_listen());
+    let newcomer = {
+        let (redis, contest) = (Arc::clone(&redis), Arc::clone(&contest));
+        thread::spawn(move || {
+            let wish = wish(1);
+            let hold = Arc::clone(&wish.hold);
+            let place = contest.join(wish, true);
+            contest.asked(place, Outcome::Refused(3_600_000), true);
+            if bug == Bug::ForgetsClaim {
+                assert!(contest.let_go(place));
+            }
+            contest.left_the_client();
+            contest.heard();
+            loop {
+                match contest.turn(place, None, NO_END) {
+                    Turn::Granted(_) => break,
+                    Turn::Ask(_) => {
+                        let own = *redis.lock().unwrap() == Some(Arc::clone(&hold.holder));
+                        let free = redis.lock().unwrap().is_none();
+                        if own || free {
+                            hold.grant(Keep::Leased, Instant::now() + NO_END);
+                            contest.asked(place, Outcome::Held, true);
+                            break;
+                        }
+                        contest.asked(place, Outcome::Refused(3_600_000), true);
+                    }
+                    _ => unreachable!("it waits for ever"),
+                }
+            }
+            hold
+        })
+    };
+    if let Some((place, wish)) = contest.pick() {
+        *redis.lock().unwrap() = Some(Arc::clone(&wish.hold.holder));
+        let share = wish.hold.grant(wish.keep, Instant::now() + NO_END);
+        let granted: Granted = (Arc::clone(&wish.hold), share.expect("new"));
+        let _ = contest.grant(place, granted);
+    } else {
+        *redis.lock().unwrap() = None;
+        contest.heard();
+    }
+    let hold = newcomer.join().unwrap();
+    assert_eq!(hold.count(), 1, "one hold");
 }
 
 /// A waiter in Redis' queue gives up while somebody tries to hand it the lock, in vain: its place is
@@ -156,6 +207,17 @@ fn hand_overs() {
 #[should_panic(expected = "deadlock")]
 fn hand_overs_dropped() {
     shuttle::check_random(|| who_gives_up_passes_the_lock_on(Bug::DropsGrant), ORDERS);
+}
+
+#[test]
+fn newcomers() {
+    shuttle::check_random(|| a_newcomer_has_one_hold(Bug::None), ORDERS);
+}
+
+#[test]
+#[should_panic(expected = "one hold")]
+fn newcomers_that_forget() {
+    shuttle::check_random(|| a_newcomer_has_one_hold(Bug::ForgetsClaim), ORDERS);
 }
 
 #[test]
