@@ -108,6 +108,32 @@ fn eight_threads_of_a_hot_fair_lock() {
     nobody_waits(&server, &[&client], &lock);
 }
 
+/// Who had just joined was once handed the lock and took it as well: it held twice, for ever.
+#[test]
+fn who_joins_while_the_lock_is_handed_over_holds_once() {
+    let ground = Ground::new();
+    let server = ground.server();
+    for _ in 0..10 {
+        let (one, two) = (connect(&ground), connect(&ground));
+        let name = ground.name("L");
+        thread::scope(|scope| {
+            for client in [&one, &one, &one, &one, &two] {
+                let lock = client.fair_lock(&name);
+                scope.spawn(move || {
+                    for _ in 0..150 {
+                        let guard = lock.try_lock_for(SOON).expect("answered");
+                        let guard = guard.expect("its turn comes");
+                        guard.unlock().expect("held");
+                        assert_eq!(lock.hold_count().expect("answered"), 0);
+                    }
+                });
+            }
+        });
+        assert_eq!((one.state().holds, two.state().holds), (0, 0));
+        nobody_waits(&server, &[&one, &two], &one.fair_lock(&name));
+    }
+}
+
 /// Three processes with random patience, one of them killed: who lives gets in, or gives up when it
 /// said it would; who died stays in the queue until it has been silent for too long.
 #[test]
