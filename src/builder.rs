@@ -53,7 +53,8 @@ impl ClientBuilder {
     /// Sets how long a waiter of a fair lock may be silent before others pass it (Redisson's
     /// `fairLockWaitTimeout`).
     ///
-    /// A waiter that died keeps those behind it out for so long after its turn came. Where Java
+    /// A waiter that died keeps those behind it out for so long after its turn came, and for five
+    /// minutes more for each waiter that was before it when it last showed itself. Where Java
     /// services on the same lock have set more than 5 minutes, set as much here: each of them that
     /// enters takes its own timeout from the times of all who wait.
     ///

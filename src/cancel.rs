@@ -22,8 +22,9 @@ use crate::engine::Bell;
 /// let stop = token.clone();
 /// std::thread::spawn(move || stop.cancel());
 /// match client.reentrant_lock("orders:42").options().cancel(&token).acquire() {
-///     Ok(_guard) => println!("it was free in time"),
-///     Err(error) => println!("{error}"),
+///     Ok(Some(_guard)) => println!("it was free in time"),
+///     Ok(None) => println!("only with a limited wait: others had it all the time"),
+///     Err(error) => println!("cancelled, or Redis failed: {error}"),
 /// }
 /// # Ok::<(), lockson::Error>(())
 /// ```
