@@ -33,6 +33,8 @@ pub(super) struct Bid<'a> {
     /// Whether it goes on after an attempt without success.
     waits: bool,
     queued: Option<Queued<'a>>,
+    /// Whether Redis has confirmed its place.
+    placed: bool,
     /// Requests of which nobody knows whether they ran, or still will.
     doubt: Option<Doubt>,
     place: Option<Place<'a>>,
@@ -54,6 +56,7 @@ impl<'a> Bid<'a> {
             lease,
             waits,
             queued: None,
+            placed: false,
             doubt: None,
             place: None,
         }
@@ -71,6 +74,10 @@ impl<'a> Bid<'a> {
         });
         let about = |error: crate::Error| error.about(&subject.key);
         let earlier = self.doubt.clone();
+        // Before it is sent: a shutdown waits for who may come to stand there.
+        if self.waits && self.queued.is_none() && subject.kind.standing() == Standing::Queued {
+            self.queued = Some(core.contests.queue());
+        }
         match core
             .transport
             .call_again(earlier, Lane::Acquire, &ask.request, undo.as_ref(), budget)
@@ -81,9 +88,7 @@ impl<'a> Bid<'a> {
                 let refused = matches!(acquired, Acquired::Refused(_));
                 if self.waits && refused {
                     self.doubt = Some(answer.loose).filter(|loose| !loose.is_empty());
-                    if self.queued.is_none() && subject.kind.standing() == Standing::Queued {
-                        self.queued = Some(core.contests.queue());
-                    }
+                    self.placed = true;
                 } else {
                     core.tie_up(answer.loose);
                     self.settled();
@@ -107,6 +112,7 @@ impl<'a> Bid<'a> {
     pub(super) fn settled(&mut self) {
         self.doubt = None;
         self.queued = None;
+        self.placed = false;
     }
 
     /// The bid goes on as this hold.
@@ -147,7 +153,7 @@ impl<'a> Bid<'a> {
             queueing: self.waits.then(|| Queueing {
                 patience: self.hold.patience,
                 longest: settings.fair_lock_wait_timeout.max(REDISSONS_PATIENCE),
-                queued: self.queued.is_some(),
+                queued: self.placed,
             }),
         }
     }
@@ -169,7 +175,7 @@ impl Drop for Bid<'_> {
         }
         match self.doubt.take() {
             Some(fences) => self.core.disown(&self.hold, self.count, self.lease, fences),
-            None if self.queued.is_some() => self.core.withdraw(&self.hold),
+            None if self.queued.is_some() && self.placed => self.core.withdraw(&self.hold),
             None => {}
         }
     }

@@ -233,6 +233,8 @@ impl Contest {
                 state.rest = Rest::default();
                 state.ask_again = now + state.longest_sleep();
                 if let Some(place) = state.place(number) {
+                    // The end of its lease tells nobody.
+                    state.ask_again = state.ask_again.min(now + state.waiters[place].wish.lease);
                     state.waiters.remove(place);
                 }
             }
@@ -284,6 +286,7 @@ impl Contest {
         let Some(place) = state.place(number) else {
             return Err(granted);
         };
+        state.ask_again = state.ask_again.min(granted.0.deadline());
         state.waiters[place].granted = Some(granted);
         state.waiters[place].wake.notify_one();
         Ok(())

@@ -9,6 +9,7 @@ use super::{
     Shared,
     contest::{Contest, Doubt, Wish},
     hold::{Chain, Hold},
+    line::Queued,
     orphan::Orphan,
 };
 use crate::{
@@ -30,10 +31,12 @@ const BOUND_ALONE: (u32, Duration) = (64, Duration::from_millis(20));
 const MOST_HEIRS: usize = 8;
 
 /// A waiting thread that may be given the lock, claimed for as long as this is not decided.
-struct Heir {
+struct Heir<'a> {
     contest: Arc<Contest>,
     number: u64,
     wish: Wish,
+    /// A shutdown waits for it as for the waiter itself, whose place may become ours to leave.
+    _queued: Option<Queued<'a>>,
 }
 
 impl Shared {
@@ -93,7 +96,7 @@ impl Shared {
     }
 
     /// Those who may be given the lock, each claimed.
-    fn heirs(&self, subject: &Subject, hold: &Hold, contests: &[Arc<Contest>]) -> Vec<Heir> {
+    fn heirs(&self, subject: &Subject, hold: &Hold, contests: &[Arc<Contest>]) -> Vec<Heir<'_>> {
         if !hold.is_held() {
             return Vec::new();
         }
@@ -112,7 +115,9 @@ impl Shared {
             .filter(|contest| contest.is_of(subject) && may(contest))
             .filter_map(|contest| {
                 let (number, wish) = contest.pick()?;
+                let is_queued = contest.standing() == Standing::Queued;
                 Some(Heir {
+                    _queued: is_queued.then(|| self.contests.queue()),
                     contest: Arc::clone(contest),
                     number,
                     wish,
@@ -127,7 +132,7 @@ impl Shared {
         &self,
         subject: &Arc<Subject>,
         hold: &Arc<Hold>,
-        heirs: Vec<Heir>,
+        heirs: Vec<Heir<'_>>,
     ) -> Result<Option<u64>> {
         let claims: Vec<Claim<'_>> = heirs.iter().map(Heir::claim).collect();
         let ask = subject.kind.hand_over(subject, &hold.holder, &claims);
@@ -164,11 +169,12 @@ impl Shared {
     }
 
     /// Lets a waiting thread have what it was given in Redis.
-    fn hand_to(&self, heir: Heir, chain: Chain, sent: Instant) {
+    fn hand_to(&self, heir: Heir<'_>, chain: Chain, sent: Instant) {
         let Heir {
             contest,
             number,
             wish,
+            _queued,
         } = heir;
         let next = wish.hold;
         next.handed_over(Chain {
@@ -187,13 +193,13 @@ impl Shared {
     }
 
     /// The heir got nothing. What it did in Redis is ours to take back, if it has gone meanwhile.
-    fn let_go(&self, heir: &Heir) {
+    fn let_go(&self, heir: &Heir<'_>) {
         if !heir.contest.let_go(heir.number) && heir.contest.standing() == Standing::Queued {
             self.withdraw(&heir.wish.hold);
         }
     }
 
-    fn leave_in_doubt(&self, heir: Heir, fences: Doubt) {
+    fn leave_in_doubt(&self, heir: Heir<'_>, fences: Doubt) {
         if let Err(fences) = heir.contest.doubt(heir.number, fences) {
             let orphan = Orphan::hold(&heir.wish.hold, heir.wish.lease, fences);
             self.watchdog.adopt(orphan);
@@ -263,7 +269,7 @@ impl Shared {
     }
 }
 
-impl Heir {
+impl Heir<'_> {
     fn claim(&self) -> Claim<'_> {
         Claim {
             holder: &self.wish.hold.holder,

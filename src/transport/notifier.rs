@@ -235,8 +235,18 @@ impl Notifier {
             .collect()
     }
 
-    fn refuse_all(&self, error: &Error) {
-        let channels: Vec<Arc<str>> = self.state.lock().channels.keys().cloned().collect();
+    fn refuse_all(&self, error: &Error, private: &str) {
+        // Only the one it was named after: others may be allowed, and are tried next.
+        let suffix = format!(":{}:wake", self.client);
+        let named = private.strip_suffix(&*suffix).unwrap_or(private);
+        let channels: Vec<Arc<str>> = self
+            .state
+            .lock()
+            .channels
+            .keys()
+            .filter(|one| &***one == named)
+            .cloned()
+            .collect();
         for channel in channels {
             for listener in self.listeners(&channel) {
                 listener.refused(error.clone());
@@ -402,7 +412,7 @@ impl Reader<'_> {
             }
             // Without it nobody could wake the reader.
             _ => {
-                self.notifier.refuse_all(&error);
+                self.notifier.refuse_all(&error, &self.private);
                 return Err(error);
             }
         }

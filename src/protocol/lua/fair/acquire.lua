@@ -44,10 +44,12 @@ local left = redis.call('pttl', key)
 if not patience then
     return left
 end
+local fresh = passed
 if passed then
     redis.call('lpush', queue, holder)
     place = 0
 elseif not place then
+    fresh = true
     place = redis.call('rpush', queue, holder) - 1
 end
 -- Whoever enters takes its patience from all who are behind it, so there must be one for each who is
@@ -58,7 +60,10 @@ if place > 0 then
     local ahead = redis.call('zscore', times, redis.call('lindex', queue, place - 1))
     time = math.max(time, tonumber(ahead or 0))
 end
-redis.call('zadd', times, whole(time + tonumber(patience)), holder)
+local set = redis.pcall('zadd', times, whole(time + tonumber(patience)), holder)
+if fresh and type(set) == 'table' and set.err then
+    return set
+end
 if place == 0 then
     return left
 end
