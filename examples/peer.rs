@@ -29,7 +29,7 @@ use std::{
 
 use lockson::{
     AnyGuard, AnyLock, CancelToken, Client, ClientBuilder, Ended, Error, FairLock, Inspection,
-    ReentrantLock, Ttl,
+    ReadLock, ReentrantLock, Ttl, WriteLock,
 };
 
 fn main() {
@@ -207,6 +207,8 @@ macro_rules! ask {
         match &$target {
             Target::Fair(lock) => lock.$question()?,
             Target::Lock(lock) => lock.$question()?,
+            Target::Read(lock) => lock.$question()?,
+            Target::Write(lock) => lock.$question()?,
         }
     };
 }
@@ -330,6 +332,8 @@ impl Call {
 enum Target {
     Fair(FairLock),
     Lock(ReentrantLock),
+    Read(ReadLock),
+    Write(WriteLock),
 }
 
 impl Target {
@@ -337,6 +341,8 @@ impl Target {
         Ok(match kind {
             "fair" => Self::Fair(client.fair_lock(name)),
             "lock" => Self::Lock(client.reentrant_lock(name)),
+            "read" => Self::Read(client.read_write_lock(name).read_lock()),
+            "write" => Self::Write(client.read_write_lock(name).write_lock()),
             _ => return Err(unsupported(format!("no type {kind}"))),
         })
     }
@@ -346,6 +352,8 @@ impl Target {
         match self {
             Self::Fair(lock) => lock.into(),
             Self::Lock(lock) => lock.into(),
+            Self::Read(lock) => lock.into(),
+            Self::Write(lock) => lock.into(),
         }
     }
 }

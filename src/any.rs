@@ -8,6 +8,7 @@ use crate::{
     family::lock_methods,
     guard::{LockGuard, OwnedLockGuard, guard_methods},
     handle::Handle,
+    read_write::{OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, WriteGuard, WriteLock},
     reentrant::ReentrantLock,
 };
 
@@ -67,17 +68,25 @@ impl AnyOwnedGuard {
     }
 }
 
-impl From<LockGuard> for AnyGuard {
-    fn from(guard: LockGuard) -> Self {
-        Self::new(guard.into_grip())
-    }
+/// A guard of one key is a guard of any lock by its grip.
+macro_rules! any_guard {
+    ($($guard:ident into $any:ident)+) => {$(
+        impl From<$guard> for $any {
+            fn from(guard: $guard) -> Self {
+                Self::new(guard.into_grip())
+            }
+        }
+    )+};
 }
 
-impl From<OwnedLockGuard> for AnyOwnedGuard {
-    fn from(guard: OwnedLockGuard) -> Self {
-        Self::new(guard.into_grip())
-    }
-}
+any_guard!(
+    LockGuard into AnyGuard
+    ReadGuard into AnyGuard
+    WriteGuard into AnyGuard
+    OwnedLockGuard into AnyOwnedGuard
+    OwnedReadGuard into AnyOwnedGuard
+    OwnedWriteGuard into AnyOwnedGuard
+);
 
 /// A lock of one key is an [`AnyLock`] by its handle.
 macro_rules! any_lock {
@@ -98,4 +107,4 @@ macro_rules! any_lock {
     )+};
 }
 
-any_lock!(FairLock ReentrantLock);
+any_lock!(FairLock ReadLock ReentrantLock WriteLock);

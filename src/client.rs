@@ -8,7 +8,8 @@ use crate::{
     error::Result,
     fair::FairLock,
     handle::Handle,
-    protocol::{Fair, Kind, Reentrant, Subject},
+    protocol::{Fair, Kind, Read, Reentrant, Subject, Write},
+    read_write::ReadWriteLock,
     reentrant::ReentrantLock,
     settings::Settings,
     transport::Endpoint,
@@ -120,6 +121,22 @@ impl Client {
     /// ```
     pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
         FairLock::new(self.handle(&Fair, name.as_ref()))
+    }
+
+    /// The read-write lock of this name: many may read, or one may write. No I/O.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # let client = lockson::Client::connect("redis://127.0.0.1/")?;
+    /// let prices = client.read_write_lock("prices");
+    /// let reading = prices.read()?;
+    /// assert!(prices.try_write()?.is_none());
+    /// # Ok::<(), lockson::Error>(())
+    /// ```
+    pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
+        let name = name.as_ref();
+        ReadWriteLock::new(self.handle(&Read, name), self.handle(&Write, name))
     }
 
     /// The id of this client: the part before the colon in the names of its holders.

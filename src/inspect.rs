@@ -52,6 +52,11 @@ pub struct Holder {
     pub holder: String,
     /// How often it holds the lock.
     pub count: u64,
+    /// Whether it is the writer of a read-write lock. A writer that also reads is there twice.
+    pub writes: bool,
+    /// For how long a reader holds the lock, whatever others do; zero when its time is over and only
+    /// its name is left. None for all others: they hold it as long as the lock lives.
+    pub left: Option<Duration>,
 }
 
 impl Ttl {
@@ -64,6 +69,11 @@ impl Ttl {
     }
 }
 
+/// Zero for what is over, or was never there.
+fn millis(left: i64) -> Duration {
+    Duration::from_millis(u64::try_from(left).unwrap_or(0))
+}
+
 impl Inspection {
     pub(crate) fn new(holdings: Holdings, waiters: usize) -> Self {
         Self {
@@ -72,14 +82,19 @@ impl Inspection {
             holders: holdings
                 .holders
                 .into_iter()
-                .map(|(holder, count)| Holder { holder, count })
+                .map(|held| Holder {
+                    holder: held.holder,
+                    count: held.count,
+                    writes: held.writes,
+                    left: held.ttl.map(millis),
+                })
                 .collect(),
             queue: holdings
                 .queue
                 .into_iter()
                 .map(|(holder, left)| Waiter {
                     holder,
-                    left: left.map(|left| Duration::from_millis(u64::try_from(left).unwrap_or(0))),
+                    left: left.map(millis),
                 })
                 .collect(),
             waiters,

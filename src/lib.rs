@@ -37,6 +37,7 @@
 //! | `Redisson.create(config)` | [`Client::connect`], [`Client::builder`] |
 //! | `redisson.getLock(name)` | [`client.reentrant_lock(name)`](Client::reentrant_lock) |
 //! | `redisson.getFairLock(name)` | [`client.fair_lock(name)`](Client::fair_lock) |
+//! | `redisson.getReadWriteLock(name)`, `readLock()`, `writeLock()` | [`client.read_write_lock(name)`](Client::read_write_lock), [`read_lock()`](ReadWriteLock::read_lock), [`write_lock()`](ReadWriteLock::write_lock) |
 //! | `lock.lock()`, `lock.lock(lease, unit)` | [`lock.lock()`](ReentrantLock::lock), [`lock.lock_with_lease(lease)`](ReentrantLock::lock_with_lease) |
 //! | `lock.tryLock(wait, unit)` | [`lock.try_lock_for(wait)`](ReentrantLock::try_lock_for) |
 //! | `lock.tryLock(wait, lease, unit)` | [`lock.try_lock_for_with_lease(wait, lease)`](ReentrantLock::try_lock_for_with_lease) |
@@ -71,6 +72,7 @@ mod handle;
 mod inspect;
 mod options;
 mod protocol;
+mod read_write;
 mod reentrant;
 mod settings;
 mod sync;
@@ -87,6 +89,9 @@ pub use family::{Guard, Lock};
 pub use guard::{LockGuard, LostSignal, OwnedLockGuard};
 pub use inspect::{Holder, Inspection, Ttl, Waiter};
 pub use options::Options;
+pub use read_write::{
+    OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, WriteGuard, WriteLock,
+};
 pub use reentrant::ReentrantLock;
 
 #[cfg(doctest)]

@@ -12,13 +12,14 @@ use super::{
     ear::{Bell, Ear},
     grip::Grip,
     hold::{Hold, Keep},
+    registry::View,
     thread,
 };
 use crate::{
     cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     event::LostReason,
-    protocol::{Acquired, Standing, Subject},
+    protocol::{Acquired, Left, Standing, Subject},
     transport::Budget,
 };
 
@@ -49,6 +50,16 @@ pub(crate) enum Wait {
     Until(Instant),
 }
 
+/// Who acquires.
+struct Seeker {
+    /// None: nobody but the guard itself.
+    thread: Option<u64>,
+    /// Its hold of another part that lets it have this one too.
+    above: Option<Arc<Hold>>,
+    /// How long it may be silent in a queue.
+    patience: Duration,
+}
+
 /// What one attempt came to.
 enum Attempt {
     Held(Grip),
@@ -69,28 +80,74 @@ impl Core {
             return Err(cancelled().about(&subject.key));
         }
         let thread = (!terms.owned).then(thread::current);
-        let (own, others) = self.registry.look(&subject.key, thread);
-        let patience = self.patience(terms);
+        let part = subject.kind.part();
+        let View {
+            own,
+            above,
+            in_the_way,
+            held_until,
+        } = self
+            .registry
+            .look(&subject.key, part, Some(thread::current()));
+        let own = own.filter(|_| !terms.owned);
+        if terms.wait == Wait::ForEver && in_the_way.is_some_and(|hold| hold.is_unbounded()) {
+            return Err(would_deadlock().about(&subject.key));
+        }
+        let seeker = Seeker {
+            thread,
+            above: above.filter(|_| !terms.owned),
+            patience: self.patience(terms),
+        };
+        self.acquire_as(&seeker, subject, terms, own, held_until)
+    }
+
+    /// Acquires beneath a hold of another part that lets this one in, for the same thread or guard.
+    pub(super) fn acquire_beneath(
+        self: &Arc<Self>,
+        above: &Arc<Hold>,
+        subject: &Arc<Subject>,
+        terms: &Terms,
+    ) -> Result<Option<Grip>> {
+        let seeker = Seeker {
+            thread: above.thread,
+            above: Some(Arc::clone(above)),
+            patience: self.patience(terms),
+        };
+        let part = subject.kind.part();
+        let own = above
+            .thread
+            .and_then(|thread| self.registry.find(&subject.key, part, thread));
+        self.acquire_as(&seeker, subject, terms, own, None)
+    }
+
+    fn acquire_as(
+        self: &Arc<Self>,
+        seeker: &Seeker,
+        subject: &Arc<Subject>,
+        terms: &Terms,
+        own: Option<Arc<Hold>>,
+        held_here: Option<Instant>,
+    ) -> Result<Option<Grip>> {
         // Who has it already need not stand in line.
         if terms.wait == Wait::Not || own.is_some() {
-            let hold = self.candidate(subject, thread, own, patience);
+            let hold = self.candidate(subject, seeker, own);
             let mut bid = Bid::new(self, subject, hold, self.lease(terms), false);
-            match self.attempt(&mut bid, thread, terms, self.short_budget())? {
+            match self.attempt(&mut bid, seeker, terms, self.short_budget())? {
                 Attempt::Held(grip) => return Ok(Some(grip)),
                 Attempt::Refused(_) if terms.wait == Wait::Not => return Ok(None),
                 // It was lost, and somebody else was quicker.
                 Attempt::Refused(_) => {}
             }
         }
-        let hold = self.candidate(subject, thread, None, patience);
+        let hold = self.candidate(subject, seeker, None);
         let bid = Bid::new(self, subject, hold, self.lease(terms), true);
-        self.wait_in_line(bid, thread, terms, others)
+        self.wait_in_line(bid, seeker, terms, held_here)
     }
 
     fn wait_in_line<'a>(
         self: &'a Arc<Self>,
         mut bid: Bid<'a>,
-        thread: Option<u64>,
+        seeker: &Seeker,
         terms: &Terms,
         held_here: Option<Instant>,
     ) -> Result<Option<Grip>> {
@@ -99,10 +156,10 @@ impl Core {
             Wait::Until(deadline) => Some(deadline),
             Wait::Not | Wait::ForEver => None,
         };
-        let is_queued = subject.kind.standing() == Standing::Queued;
+        let for_itself = subject.kind.standing() != Standing::OneForAll;
         let mut said = None;
-        if is_queued || (held_here.is_none() && !self.contests.has_line(subject)) {
-            match self.attempt(&mut bid, thread, terms, self.budget(deadline)) {
+        if for_itself || (held_here.is_none() && !self.contests.has_line(subject)) {
+            match self.attempt(&mut bid, seeker, terms, self.budget(deadline)) {
                 Ok(Attempt::Held(grip)) => return Ok(Some(grip)),
                 Ok(Attempt::Refused(ttl)) => said = Some(Outcome::Refused(ttl)),
                 Err(error) if is_passing(&error) => said = Some(Outcome::Failed(error)),
@@ -127,8 +184,8 @@ impl Core {
         if contest.is_first(number) {
             // Looked up after joining: who releases after this finds us in line.
             let seen = contest.seen();
-            let (_, held_here) = self.registry.look(&subject.key, None);
-            match (held_here, said) {
+            let view = self.registry.look(&subject.key, subject.kind.part(), None);
+            match (view.held_until, said) {
                 // It will be handed over, or somebody says that it was not: no need to listen yet.
                 (Some(end), None | Some(Outcome::Refused(_))) => contest.held_until(end, seen),
                 (_, Some(said)) => self.note(&bid, &contest, number, said, deadline),
@@ -144,7 +201,7 @@ impl Core {
                 Turn::Refused(error) | Turn::TimedOut(Some(error)) => error,
                 Turn::Ask(doubt) => {
                     bid.inherit(doubt);
-                    match self.attempt(&mut bid, thread, terms, self.budget(deadline)) {
+                    match self.attempt(&mut bid, seeker, terms, self.budget(deadline)) {
                         Ok(Attempt::Held(grip)) => {
                             contest.asked(number, Outcome::Held, true);
                             return Ok(Some(grip));
@@ -167,15 +224,15 @@ impl Core {
     fn attempt(
         self: &Arc<Self>,
         bid: &mut Bid<'_>,
-        thread: Option<u64>,
+        seeker: &Seeker,
         terms: &Terms,
         budget: Budget,
     ) -> Result<Attempt> {
         loop {
             match bid.ask(budget)? {
-                (Acquired::Held, sent) => {
+                (Acquired::Held(lives), sent) => {
                     self.check_open()?;
-                    let deadline = sent + self.lease(terms);
+                    let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
                     let hold = Arc::clone(&bid.hold);
                     if let Some(share) = hold.grant(keep(terms), deadline) {
                         if bid.count == 1 {
@@ -191,14 +248,16 @@ impl Core {
                 // The old guards are told, and this acquisition begins a hold of its own.
                 (Acquired::Lost, _) => self.lose(&bid.hold, LostReason::Gone),
             }
-            bid.replace(self.candidate(bid.subject, thread, None, bid.hold.patience));
+            bid.replace(self.candidate(bid.subject, seeker, None));
         }
     }
 }
 
 impl Shared {
     pub(super) fn register(&self, hold: &Arc<Hold>) {
-        self.registry.insert(Arc::clone(hold));
+        if self.registry.insert(Arc::clone(hold)) {
+            self.watchdog.knock();
+        }
         self.expect(hold.deadline());
     }
 
@@ -264,9 +323,8 @@ impl Shared {
     fn candidate(
         &self,
         subject: &Arc<Subject>,
-        thread: Option<u64>,
+        seeker: &Seeker,
         own: Option<Arc<Hold>>,
-        patience: Duration,
     ) -> Arc<Hold> {
         if let Some(hold) = own {
             if hold.is_held() {
@@ -274,8 +332,11 @@ impl Shared {
             }
             self.bury(&hold);
         }
-        let subject = Arc::clone(subject);
-        Arc::new(Hold::new(subject, self.new_holder(), thread, patience))
+        let (subject, fresh) = (Arc::clone(subject), self.new_holder());
+        Arc::new(match &seeker.above {
+            Some(above) => above.beneath(subject, fresh, seeker.patience),
+            None => Hold::new(subject, fresh, seeker.thread, seeker.patience),
+        })
     }
 
     /// Ends a hold whose time is over by our clock but perhaps not by Redis'.
@@ -284,12 +345,19 @@ impl Shared {
     /// would refuse.
     fn bury(&self, hold: &Arc<Hold>) {
         self.lose(hold, LostReason::Expired);
-        let _ = self.send_release(&hold.subject, hold, 0);
+        let _ = self.send_release(&hold.subject, hold, Left::NOTHING);
     }
 }
 
 fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
+}
+
+fn would_deadlock() -> Error {
+    Error::new(
+        ErrorKind::WouldDeadlock,
+        "this thread reads, and would wait for itself to write: release the read guard first",
+    )
 }
 
 fn check(terms: &Terms) -> Result<()> {

@@ -56,7 +56,7 @@ impl Shared {
         }
         match released {
             Released::Gone => Ok(false),
-            Released::Done(_) => Ok(true),
+            Released::Done(_) | Released::Shared => Ok(true),
             Released::Unannounced => Err(release::unannounced().about(&subject.key)),
         }
     }
@@ -83,7 +83,9 @@ impl Shared {
 
     fn hold_of_current_thread(&self, subject: &Subject) -> Result<Option<Arc<Hold>>> {
         self.check_open()?;
-        let hold = self.registry.find(&subject.key, thread::current());
+        let hold = self
+            .registry
+            .find(&subject.key, subject.kind.part(), thread::current());
         Ok(hold.filter(|hold| hold.is_held()))
     }
 
@@ -126,7 +128,7 @@ impl Shared {
     }
 
     /// Raises the TTL to at least this lease.
-    pub(super) fn extend(&self, hold: &Arc<Hold>, lease: Duration) -> Result<()> {
+    pub(super) fn extend(&self, hold: &Arc<Hold>, share: u64, lease: Duration) -> Result<()> {
         self.check_live(hold)?;
         let subject = &hold.subject;
         check_lease(lease).map_err(|error| error.about(&subject.key))?;
@@ -140,7 +142,7 @@ impl Shared {
         let asked = self.ask_at(Lane::Release, subject, ask);
         let (renewed, sent) = asked.inspect_err(|_| self.doubt(hold))?;
         match renewed.into_iter().next() {
-            Some(Renewed::Done) if hold.confirm(sent + lease) => Ok(()),
+            Some(Renewed::Done) if hold.confirm(Some(share), sent + lease) => Ok(()),
             Some(Renewed::Done) => {
                 self.lose(hold, LostReason::Expired);
                 self.check_live(hold)

@@ -69,7 +69,7 @@ impl<'a> Bid<'a> {
         let ask = subject.kind.acquire(subject, &self.claim());
         // Who waits asks again under the same name: a late undoing would cost what it got then.
         let undo = (!self.waits).then(|| {
-            let release = subject.kind.release(subject, &hold.holder, self.count - 1);
+            let release = subject.kind.release(subject, &hold.holder, hold.left());
             release.request
         });
         let about = |error: crate::Error| error.about(&subject.key);
@@ -150,6 +150,7 @@ impl<'a> Bid<'a> {
             holder: &self.hold.holder,
             count: self.count,
             lease: self.lease,
+            under: self.hold.under.as_ref(),
             queueing: self.waits.then(|| Queueing {
                 patience: self.hold.patience,
                 longest: settings.fair_lock_wait_timeout.max(REDISSONS_PATIENCE),

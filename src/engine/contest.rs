@@ -335,15 +335,16 @@ impl Contest {
         state.courtesy = Some(echo);
     }
 
-    /// It was released: the first may ask at once, or after those others who were told of it.
-    pub(crate) fn released(&self, told: u64) {
+    /// It was released: the first may ask at once, or after those others who were told of it, if it
+    /// `yields` also others of this client.
+    pub(crate) fn released(&self, told: u64, yields: bool) {
         let mut state = self.state.lock();
         let ours = u64::from(state.listens);
         state.news += 1;
         let now = Instant::now();
         state.told = told;
         state.released_at = Some(now);
-        state.courtesy = (told > ours).then(|| now + COURTESY);
+        state.courtesy = (yields || told > ours).then(|| now + COURTESY);
         if told == 0 {
             // Nothing was sent, or it did not reach us: the next message is another's.
             state.echo = None;
@@ -395,10 +396,12 @@ impl Contest {
         state.wake_first();
     }
 
-    /// The lock has left this client: who relied on being handed it has to ask, and to listen.
+    /// The lock has left this client: who relied on being handed it has to ask, and to listen. Who
+    /// stands in a queue and listens is told through it.
     pub(crate) fn left_the_client(&self) {
+        let standing = self.standing();
         let mut state = self.state.lock();
-        if !state.listens {
+        if standing != Standing::Queued || !state.listens {
             state.news += 1;
             state.wake_first();
         }

@@ -7,13 +7,13 @@ use std::{
 };
 
 use super::{
-    Alive, Core,
+    Alive, Core, Terms, Wait,
     hold::{Fate, Hold},
 };
 use crate::{
-    error::{ErrorKind, Result},
-    event::{Ended, Event},
-    protocol::Subject,
+    error::{Error, ErrorKind, Result},
+    event::{Ended, Event, LostReason},
+    protocol::{Kind, Subject},
 };
 
 /// What every guard is made of. Dropping it releases.
@@ -79,7 +79,7 @@ impl Grip {
 
     pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
         self.core.check_open()?;
-        self.core.extend(&self.hold, lease)
+        self.core.extend(&self.hold, self.share, lease)
     }
 
     pub(crate) fn fated(&self) -> Fated {
@@ -94,6 +94,57 @@ impl Grip {
         self.released = true;
         self.core.release(&self.subject, &self.hold, self.share)
     }
+
+    /// Takes another part of the same lock, as this one is held, and gives this one up.
+    ///
+    /// On an error nothing has changed, unless this one was lost in the middle of it.
+    pub(crate) fn exchange(mut self, part: &'static dyn Kind) -> Result<Self, (Error, Box<Self>)> {
+        let other = match self.beside(part) {
+            Ok(other) => other,
+            Err(error) => return Err((error, Box::new(self))),
+        };
+        self.released = true;
+        match self.core.release(&self.subject, &self.hold, self.share) {
+            Err(error) if error.kind() == ErrorKind::NotHeld => {
+                // Then nothing let the other in, and it goes.
+                Err((error, Box::new(self)))
+            }
+            Err(error) => {
+                self.tell_failed(error);
+                Ok(other)
+            }
+            Ok(()) => Ok(other),
+        }
+    }
+
+    fn beside(&self, part: &'static dyn Kind) -> Result<Self> {
+        self.core.check_open()?;
+        self.core.check_live(&self.hold)?;
+        let (lease, max_hold) = self.hold.kept(self.share);
+        let terms = Terms {
+            wait: Wait::Not,
+            lease,
+            max_hold,
+            owned: self.hold.thread.is_none(),
+            cancel: None,
+        };
+        let (name, key) = (&self.subject.name, &self.subject.key);
+        let subject = Arc::new(Subject::new(part, Arc::clone(name), Arc::clone(key)));
+        let taken = self.core.acquire_beneath(&self.hold, &subject, &terms)?;
+        taken.ok_or_else(|| {
+            // Refused, although this one would have let it in.
+            self.core.lose(&self.hold, LostReason::Gone);
+            super::release::not_held().about(&self.subject.key)
+        })
+    }
+
+    fn tell_failed(&self, error: Error) {
+        log::warn!("a guard was dropped and not released: {error}");
+        self.core.raise(|| Event::ReleaseFailed {
+            name: Arc::clone(&self.subject.name),
+            error,
+        });
+    }
 }
 
 impl Drop for Grip {
@@ -106,11 +157,7 @@ impl Drop for Grip {
                 // Lost, and that was told already.
                 return;
             }
-            log::warn!("a guard was dropped and not released: {error}");
-            self.core.raise(|| Event::ReleaseFailed {
-                name: Arc::clone(&self.subject.name),
-                error,
-            });
+            self.tell_failed(error);
         }
     }
 }
@@ -140,7 +187,7 @@ impl Fated {
 
     /// A closed client has told its guards; after a fork nobody has, and nothing may be touched.
     fn closed(&self) -> Ended {
-        let closed = Ended::Lost(crate::event::LostReason::Closed);
+        let closed = Ended::Lost(LostReason::Closed);
         *self.fate.get().unwrap_or(&closed)
     }
 }

@@ -2,14 +2,17 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use crate::{
     error::Shortened,
     event::{Ended, LostReason},
-    protocol::Subject,
+    protocol::{Left, Part, Subject},
     sync::{Condvar, Mutex, MutexGuard},
 };
 
@@ -23,6 +26,11 @@ pub(crate) struct Hold {
     pub(crate) thread: Option<u64>,
     /// How long its acquisition may be silent in a queue: who leaves one gives this time back.
     pub(crate) patience: Duration,
+    /// The holder of the hold of the same thread that lets this one in.
+    pub(crate) under: Option<Arc<str>>,
+    /// Whether another part's hold has gone by this holder. Once only: what a late copy does to the
+    /// first must not hit a second.
+    lent: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -60,6 +68,10 @@ pub(crate) type Fate = Arc<OnceLock<Ended>>;
 struct Share {
     number: u64,
     renewed: Renewed,
+    /// Until when it is kept for this one.
+    end: Instant,
+    /// Whether its release is on its way.
+    leaves: bool,
     fate: Fate,
 }
 
@@ -95,6 +107,8 @@ impl Hold {
             holder,
             thread,
             patience,
+            under: None,
+            lent: AtomicBool::new(false),
             state: Mutex::new(State {
                 count: 0,
                 shares: Vec::with_capacity(1),
@@ -106,6 +120,27 @@ impl Hold {
             }),
             changed: Condvar::new(),
         }
+    }
+
+    /// A hold of another part that this one lets in, under the same holder if nobody had that yet.
+    pub(crate) fn beneath(
+        &self,
+        subject: Arc<Subject>,
+        fresh: Arc<str>,
+        patience: Duration,
+    ) -> Self {
+        let holder = match self.lent.swap(true, Ordering::Relaxed) {
+            false => Arc::clone(&self.holder),
+            true => fresh,
+        };
+        Self {
+            under: Some(Arc::clone(&self.holder)),
+            ..Self::new(subject, holder, self.thread, patience)
+        }
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        self.subject.kind.part()
     }
 
     /// The chain that goes on when this hold is handed over.
@@ -134,8 +169,8 @@ impl Hold {
         !self.remaining().is_zero()
     }
 
-    /// Adds an acquisition that Redis confirmed. The clock only ever moves forward, as the TTL in
-    /// Redis does; `None` when the time was over before the answer came: nobody may believe again
+    /// Adds an acquisition that Redis confirmed. The clock moves forward, as the TTL in Redis does
+    /// (and back only where a hold lives by its leases, when one is released); `None` when the time was over before the answer came: nobody may believe again
     /// in a hold that was not held for a moment.
     pub(crate) fn grant(&self, keep: Keep, deadline: Instant) -> Option<(u64, Fate)> {
         let mut state = self.state.lock();
@@ -154,6 +189,8 @@ impl Hold {
                     .checked_add(most)
                     .map_or(Renewed::ForEver, Renewed::Until),
             },
+            end: deadline,
+            leaves: false,
             fate: Fate::default(),
         };
         state.next_share += 1;
@@ -162,14 +199,29 @@ impl Hold {
         Some((share.number, share.fate))
     }
 
-    /// Notes that Redis raised the TTL; false when the time was over before the answer came.
+    /// Notes that Redis raised the TTL, for one acquisition or for all that are renewed; false when
+    /// the time was over before the answer came.
     #[must_use]
-    pub(crate) fn confirm(&self, deadline: Instant) -> bool {
+    pub(crate) fn confirm(&self, share: Option<u64>, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         if state.is_over() {
             state.doubtful = true;
             return false;
         }
+        for one in &mut state.shares {
+            let until = match (share, one.renewed) {
+                (Some(number), _) if number == one.number => deadline,
+                (None, Renewed::ForEver) => deadline,
+                (None, Renewed::Until(end)) => deadline.min(end),
+                _ => continue,
+            };
+            one.end = one.end.max(until);
+        }
+        // What was renewed for somebody who has left meanwhile is not for those who stay.
+        let deadline = match self.part().lives_by_leases() {
+            true => state.longest_lease().unwrap_or(deadline),
+            false => deadline,
+        };
         if state.deadline < deadline {
             state.deadline = deadline;
             self.changed.notify_all();
@@ -194,6 +246,19 @@ impl Hold {
         over && std::mem::take(&mut state.doubtful)
     }
 
+    /// How long it should live in Redis, where others may lower that: as long as we believe in it.
+    pub(crate) fn asserted(&self) -> Option<Duration> {
+        let lives = self.part().lives_by_leases().then(|| self.remaining());
+        lives.filter(|left| !left.is_zero())
+    }
+
+    /// Whether an acquisition is left that only its own release ends.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        let state = self.state.lock();
+        let mut shares = state.shares.iter();
+        !state.is_over() && shares.any(|share| matches!(share.renewed, Renewed::ForEver))
+    }
+
     /// For how long the watchdog should keep it from now on, if it should at all.
     pub(crate) fn wanted(&self, timeout: Duration) -> Option<Duration> {
         let state = self.state.lock();
@@ -209,17 +274,61 @@ impl Hold {
         longest.max().filter(|ttl| !ttl.is_zero())
     }
 
-    /// Takes an acquisition out; answers the count that is left.
+    /// Takes an acquisition out; answers what is left.
     ///
     /// What the answer will be is not known yet: [`end_share`](Self::end_share) tells its watchers.
-    pub(crate) fn begin_release(&self, number: u64) -> u32 {
+    pub(crate) fn begin_release(&self, number: u64) -> Left {
         let mut state = self.state.lock();
         state.count = state.count.saturating_sub(1);
         if let Some(share) = state.shares.iter_mut().find(|share| share.number == number) {
             // Not renewed for this one any more, whatever comes back.
             share.renewed = Renewed::Not;
+            share.leaves = true;
         }
-        state.count
+        if self.part().lives_by_leases()
+            && !state.is_over()
+            && let Some(end) = state.longest_lease().filter(|end| *end < state.deadline)
+        {
+            // The release may lower the TTL as soon as it runs, and need not lower it so far.
+            state.deadline = end;
+            state.doubtful = true;
+            if state.is_over() {
+                // Their leases are over: with this one all goes, and only this one is released.
+                state.count = 0;
+                let released = state.shares.iter().find(|share| share.number == number);
+                let _ = released.map(|share| share.fate.set(Ended::Released));
+            }
+            self.changed.notify_all();
+        }
+        Left {
+            count: state.count,
+            lives: state.remaining(),
+        }
+    }
+
+    /// What Redis should have of it.
+    pub(crate) fn left(&self) -> Left {
+        let state = self.state.lock();
+        Left {
+            count: state.count,
+            lives: state.remaining(),
+        }
+    }
+
+    /// The lease and the longest time of an acquisition that takes the place of this one.
+    pub(crate) fn kept(&self, number: u64) -> (Option<Duration>, Option<Duration>) {
+        let state = self.state.lock();
+        let a_moment = Duration::from_millis(1);
+        let left = state.remaining().max(a_moment);
+        let share = state.shares.iter().find(|share| share.number == number);
+        match share.map_or(Renewed::Not, |share| share.renewed) {
+            Renewed::Not => (Some(left), None),
+            Renewed::Until(end) => {
+                let most = end.saturating_duration_since(Instant::now());
+                (None, Some(most.max(a_moment)))
+            }
+            Renewed::ForEver => (None, None),
+        }
     }
 
     pub(crate) fn end_share(&self, number: u64) {
@@ -293,6 +402,12 @@ impl State {
         }
     }
 
+    /// Until when it is kept for those who stay.
+    fn longest_lease(&self) -> Option<Instant> {
+        let stay = self.shares.iter().filter(|share| !share.leaves);
+        stay.map(|share| share.end).max()
+    }
+
     /// Why it is lost, if `reason` is what is said now: the first reason stays, and the clock may
     /// have been first without anybody noticing.
     fn reason(&self, reason: LostReason) -> LostReason {
@@ -336,7 +451,7 @@ mod tests {
         let hold = hold();
         hold.grant(Keep::Leased, after(60_000));
         hold.grant(Keep::Leased, after(1));
-        assert!(hold.confirm(after(2)));
+        assert!(hold.confirm(None, after(2)));
         assert!(hold.remaining() > Duration::from_secs(50));
     }
 
@@ -350,7 +465,7 @@ mod tests {
             Ended::Lost(LostReason::Expired)
         );
         assert!(!hold.is_held());
-        assert!(!hold.confirm(after(60_000)), "a late answer");
+        assert!(!hold.confirm(None, after(60_000)), "a late answer");
         assert!(
             hold.grant(Keep::Leased, after(60_000)).is_none(),
             "a late answer"
@@ -364,7 +479,7 @@ mod tests {
         let hold = hold();
         let (first, first_fate) = hold.grant(Keep::Leased, after(60_000)).expect("new");
         let (_, second_fate) = hold.grant(Keep::Leased, after(60_000)).expect("held");
-        assert_eq!(hold.begin_release(first), 1);
+        assert_eq!(hold.begin_release(first).count, 1);
         hold.end_share(first);
         assert_eq!(hold.wait(&first_fate, None), Ended::Released);
         assert_eq!(hold.wait(&second_fate, Some(after(5))), Ended::TimedOut);

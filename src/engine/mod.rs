@@ -254,7 +254,7 @@ impl Shared {
         self.registry.remove(hold);
         for contest in self.contests.of(&hold.subject.key) {
             // Who stands in a queue is told through it, or asks when the TTL is over.
-            if contest.standing() == Standing::OneForAll {
+            if contest.standing() != Standing::Queued {
                 contest.news();
             }
         }

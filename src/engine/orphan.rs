@@ -59,7 +59,7 @@ impl Orphan {
             What::Count(hold) => {
                 let subject = &hold.subject;
                 // As it is now: the hold may have gone on meanwhile. Its last release is not ours.
-                let left = Some(hold.count()).filter(|count| *count > 0)?;
+                let left = Some(hold.left()).filter(|left| left.count > 0)?;
                 subject.kind.release(subject, &hold.holder, left)
             }
             What::Copies => {

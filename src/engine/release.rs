@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
-    protocol::{Claim, HandedOver, Queueing, Released, Standing, Subject},
+    protocol::{Claim, HandedOver, Left, Queueing, Released, Standing, Subject},
     transport::{Answer, Failure, Lane},
 };
 
@@ -53,7 +53,11 @@ impl Shared {
             self.lose(hold, LostReason::Expired);
         }
         let left = hold.begin_release(share);
-        let result = if left > 0 {
+        if left.lives.is_zero() {
+            // What is left of it is over already.
+            self.lose(hold, LostReason::Expired);
+        }
+        let result = if left.count > 0 {
             self.send_release(subject, hold, left).map(drop)
         } else {
             // Before the request is sent: no renewal may follow a release.
@@ -67,29 +71,32 @@ impl Shared {
     fn release_last(&self, subject: &Arc<Subject>, hold: &Arc<Hold>) -> Result<()> {
         let contests = self.contests.of(&subject.key);
         if contests.is_empty() {
-            return self.send_release(subject, hold, 0).map(drop);
+            return self.send_release(subject, hold, Left::NOTHING).map(drop);
         }
         let heirs = self.heirs(subject, hold, &contests);
-        let (lines, queued): (Vec<_>, Vec<_>) = contests
+        let (lines, others): (Vec<_>, Vec<_>) = contests
             .into_iter()
             .partition(|contest| contest.standing() == Standing::OneForAll);
+        let yields = others
+            .iter()
+            .any(|other| other.standing() == Standing::Together);
         for line in &lines {
             line.releasing();
         }
         let told = match heirs.is_empty() {
-            true => self.send_release(subject, hold, 0).map(Some),
+            true => self.send_release(subject, hold, Left::NOTHING),
             false => self.hand_over(subject, hold, heirs),
         };
+        if !matches!(told, Ok(None)) {
+            for other in &others {
+                other.left_the_client();
+            }
+        }
         for line in &lines {
             match &told {
                 Ok(None) => line.settled(),
-                Ok(Some(told)) => line.released(*told),
-                Err(_) => line.released(0),
-            }
-        }
-        if !matches!(told, Ok(None)) {
-            for contest in &queued {
-                contest.left_the_client();
+                Ok(Some(told)) => line.released(*told, yields),
+                Err(_) => line.released(0, yields),
             }
         }
         told.map(drop)
@@ -97,7 +104,9 @@ impl Shared {
 
     /// Those who may be given the lock, each claimed.
     fn heirs(&self, subject: &Subject, hold: &Hold, contests: &[Arc<Contest>]) -> Vec<Heir<'_>> {
-        if !hold.is_held() {
+        // Those who wait together are told of a release, and would never see one.
+        let crowd = |contest: &Arc<Contest>| contest.standing() == Standing::Together;
+        if !hold.is_held() || contests.iter().any(crowd) {
             return Vec::new();
         }
         let chain = hold.chain();
@@ -109,6 +118,7 @@ impl Shared {
             Standing::OneForAll => is_within(BOUND),
             // It passes nobody: the queue decides, wherever its waiters are.
             Standing::Queued => true,
+            Standing::Together => false,
         };
         let picked = contests
             .iter()
@@ -163,7 +173,7 @@ impl Shared {
         match said? {
             HandedOver::To(_) => Ok(None),
             HandedOver::Instead(released) => {
-                self.read_release(hold, 0, released, repeated).map(Some)
+                self.read_release(hold, Left::NOTHING, released, repeated)
             }
         }
     }
@@ -206,13 +216,13 @@ impl Shared {
         }
     }
 
-    /// Sends a release; answers how many heard of it.
+    /// Sends a release; answers how many heard of it, if there was something to hear.
     pub(super) fn send_release(
         &self,
         subject: &Subject,
         hold: &Arc<Hold>,
-        left: u32,
-    ) -> Result<u64> {
+        left: Left,
+    ) -> Result<Option<u64>> {
         let mut budget = self.short_budget();
         if !hold.is_held() {
             // The time of one attempt. That a connection was found dead is no reason not to ask.
@@ -234,23 +244,28 @@ impl Shared {
                     (ask.decode)(reply).map_err(|malformed| self.malformed(malformed))?;
                 self.read_release(hold, left, released, repeated)
             }
-            Err(failure) if left == 0 => self.abandon(hold, failure),
-            Err(failure) => Err(self.note_wrong_type(hold, failure.error)),
+            Err(failure) if left.count == 0 => self.abandon(hold, failure),
+            Err(failure) => {
+                // It may live on in Redis as long as before.
+                self.doubt(hold);
+                Err(self.note_wrong_type(hold, failure.error))
+            }
         }
     }
 
     fn read_release(
         &self,
         hold: &Arc<Hold>,
-        left: u32,
+        left: Left,
         released: Released,
         repeated: bool,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         match released {
-            Released::Done(told) => Ok(told),
+            Released::Done(told) => Ok(Some(told)),
+            Released::Shared => Ok(None),
             Released::Unannounced => Err(unannounced()),
             // An earlier copy of this very release may have done it, if there still was something.
-            Released::Gone if repeated && left == 0 && hold.is_held() => Ok(0),
+            Released::Gone if repeated && left.count == 0 && hold.is_held() => Ok(Some(0)),
             Released::Gone => {
                 self.lose(hold, LostReason::Gone);
                 Err(not_held())
@@ -275,6 +290,7 @@ impl Heir<'_> {
             holder: &self.wish.hold.holder,
             count: 1,
             lease: self.wish.lease,
+            under: None,
             queueing: Some(Queueing {
                 patience: self.wish.hold.patience,
                 longest: self.wish.hold.patience,

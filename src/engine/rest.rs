@@ -48,7 +48,7 @@ impl Rest {
     pub(super) fn after_failure(&mut self, standing: Standing) -> Duration {
         let slowest = match standing {
             Standing::OneForAll => SLOWEST_RETRY,
-            Standing::Queued => SLOWEST_RETRY_OF_MANY,
+            Standing::Queued | Standing::Together => SLOWEST_RETRY_OF_MANY,
         };
         self.hurry(FIRST_RETRY, slowest)
     }

@@ -23,6 +23,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Pooled connections idle for longer are closed.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How often holds are asserted whose TTL others may lower. Redisson's watchdog does so to all readers
+/// of a lock when its own timeout is shorter; when it stops then, nobody else is in time.
+const ASSERTION: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     state: Mutex<State>,
@@ -78,13 +82,19 @@ pub(crate) fn run(shared: &Shared) {
         timeout: shared.settings.response_timeout.min(interval(shared)),
         orphans: Vec::new(),
     };
+    let timeout = shared.settings.lock_watchdog_timeout;
     let mut renewals = Pace::new(interval(shared));
+    let mut assertions = Pace::new(interval(shared).min(ASSERTION));
     let mut releases = Pace::new(LONGEST_PAUSE);
     let mut beats = Pace::new(HEARTBEAT);
     loop {
         let mut wake = renewals.next;
         if !rounds.orphans.is_empty() {
             wake = wake.min(releases.next);
+        }
+        let asserts = shared.registry.is_asserting();
+        if asserts {
+            wake = wake.min(assertions.next);
         }
         if shared.transport.notifier().private_channel().is_some() {
             wake = wake.min(beats.next);
@@ -102,9 +112,15 @@ pub(crate) fn run(shared: &Shared) {
         }
         if renewals.is_due() {
             let began = Instant::now();
-            let renewed = rounds.renew();
+            let renewed = rounds.renew(&|hold| hold.wanted(timeout));
             renewals.went(renewed, began);
             shared.transport.trim(IDLE);
+        }
+        if assertions.is_due() && asserts {
+            let began = Instant::now();
+            shared.registry.look_for_asserted();
+            let asserted = rounds.renew(&Hold::asserted);
+            assertions.went(asserted, began);
         }
         if beats.is_due() {
             let began = Instant::now();
@@ -171,15 +187,15 @@ impl Rounds<'_> {
         }
     }
 
-    /// Renews every hold that asks for it; false if one has to be tried again soon.
-    fn renew(&mut self) -> bool {
-        let mut batches = self.batches();
+    /// Has every hold live on for as long as `wants` says; false if one has to be tried again soon.
+    fn renew(&mut self, wants: &dyn Fn(&Hold) -> Option<Duration>) -> bool {
+        let mut batches = self.batches(wants);
         let mut well = true;
         while let Some(batch) = batches.pop_front() {
             if self.shared.watchdog.is_stopped() {
                 return true;
             }
-            match self.renew_batch(&batch) {
+            match self.renew_batch(&batch, wants) {
                 Ok(all) => well &= all,
                 Err(error) if is_link_trouble(&error) || !self.link.is_open() => {
                     let rest = batch.into_iter().chain(batches.into_iter().flatten());
@@ -202,11 +218,10 @@ impl Rounds<'_> {
     }
 
     /// The holds to renew, a kind at a time, the most urgent first.
-    fn batches(&self) -> VecDeque<Vec<Arc<Hold>>> {
-        let timeout = self.shared.settings.lock_watchdog_timeout;
+    fn batches(&self, wants: &dyn Fn(&Hold) -> Option<Duration>) -> VecDeque<Vec<Arc<Hold>>> {
         let mut kinds: BTreeMap<&str, Vec<Arc<Hold>>> = BTreeMap::new();
         for hold in self.shared.registry.all() {
-            if hold.wanted(timeout).is_some() {
+            if wants(&hold).is_some() {
                 let kind = hold.subject.kind.name();
                 kinds.entry(kind).or_default().push(hold);
             }
@@ -221,13 +236,16 @@ impl Rounds<'_> {
     }
 
     /// Renews in one request; false if some were not, though the server took the request.
-    fn renew_batch(&mut self, batch: &[Arc<Hold>]) -> Result<bool, Error> {
+    fn renew_batch(
+        &mut self,
+        batch: &[Arc<Hold>],
+        wants: &dyn Fn(&Hold) -> Option<Duration>,
+    ) -> Result<bool, Error> {
         // First the connection, which may take a while: the times below count from now.
         self.link.open(self.timeout)?;
-        let timeout = self.shared.settings.lock_watchdog_timeout;
         let wanted: Vec<(&Arc<Hold>, Duration)> = batch
             .iter()
-            .filter_map(|hold| Some((hold, hold.wanted(timeout)?)))
+            .filter_map(|hold| Some((hold, wants(hold)?)))
             .collect();
         let Some((first, _)) = wanted.first() else {
             return Ok(true);
@@ -250,7 +268,7 @@ impl Rounds<'_> {
         let mut well = true;
         for ((hold, ttl), result) in wanted.into_iter().zip(results) {
             match result {
-                Renewed::Done if hold.confirm(sent + ttl) => {}
+                Renewed::Done if hold.confirm(None, sent + ttl) => {}
                 // Released meanwhile by its own guard: then it was not lost.
                 _ if !self.shared.registry.contains(hold) => {}
                 Renewed::Done => self.shared.lose(hold, LostReason::Expired),

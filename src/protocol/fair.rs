@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     kind::{
-        Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Standing, Subject,
+        Acquired, Claim, HandedOver, Holdings, Kind, Left, Released, Renewal, Renewed, Standing,
+        Subject,
     },
     names,
     reentrant::{Reentrant, acquired, handed_over, holdings, millis, released},
@@ -67,9 +68,9 @@ impl Kind for Fair {
         }
     }
 
-    fn release(&self, subject: &Subject, holder: &Arc<str>, left: u32) -> Ask<Released> {
+    fn release(&self, subject: &Subject, holder: &Arc<str>, left: Left) -> Ask<Released> {
         Ask {
-            request: release(subject, holder, left, &[]),
+            request: release(subject, holder, left.count, &[]),
             decode: released,
         }
     }
@@ -205,6 +206,7 @@ mod tests {
             holder,
             count: 1,
             lease: Duration::from_secs(30),
+            under: None,
             queueing,
         }
     }

@@ -16,14 +16,19 @@ pub(crate) trait Kind: fmt::Debug + Send + Sync {
 
     fn acquire(&self, subject: &Subject, claim: &Claim<'_>) -> Ask<Acquired>;
 
-    /// Brings the count of `holder` down to `left`; 0 is the full release, with its message.
-    fn release(&self, subject: &Subject, holder: &Arc<str>, left: u32) -> Ask<Released>;
+    /// Brings the count of `holder` down; 0 is the full release, with its message.
+    fn release(&self, subject: &Subject, holder: &Arc<str>, left: Left) -> Ask<Released>;
 
     /// Takes back whatever an acquisition of this holder did: the hold, and its place in a queue.
     fn withdraw(&self, subject: &Subject, holder: &Arc<str>, patience: Duration) -> Ask<Released>;
 
     /// How the waiting threads of one client stand towards each other.
     fn standing(&self) -> Standing;
+
+    /// What of the lock at a key a hold of this kind is.
+    fn part(&self) -> Part {
+        Part::Whole
+    }
 
     /// Gives the lock from one holder to one of the heirs, with its count and lease, in one request
     /// and without a message; where that cannot be, releases in the usual way.
@@ -83,6 +88,49 @@ pub(crate) enum Standing {
     OneForAll,
     /// Each for itself, in a queue that Redis keeps: their order is decided there.
     Queued,
+    /// Each for itself, and none keeps another out.
+    Together,
+}
+
+/// What of the lock at a key a hold is: a thread re-enters only its own hold of the same part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    Read,
+    Whole,
+    Write,
+}
+
+impl Part {
+    /// The part that lets its own thread have this one too.
+    pub(crate) fn allowed_by(self) -> Option<Self> {
+        (self == Self::Read).then_some(Self::Write)
+    }
+
+    /// The part that keeps its own thread from ever having this one.
+    pub(crate) fn denied_by(self) -> Option<Self> {
+        (self == Self::Write).then_some(Self::Read)
+    }
+
+    /// Whether a hold lives by the leases of the acquisitions that are left of it, and others may
+    /// lower its TTL: then a release lowers it too, and a lease has to be asserted.
+    pub(crate) fn lives_by_leases(self) -> bool {
+        self == Self::Read
+    }
+}
+
+/// What a release leaves of a hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Left {
+    pub(crate) count: u32,
+    /// How long that lives at most. Only a kind whose holds live by their leases looks at it.
+    pub(crate) lives: Duration,
+}
+
+impl Left {
+    pub(crate) const NOTHING: Self = Self {
+        count: 0,
+        lives: Duration::ZERO,
+    };
 }
 
 /// What one acquisition asks for.
@@ -92,6 +140,8 @@ pub(crate) struct Claim<'a> {
     /// The count to reach: 1 for a new hold, more for a re-entry.
     pub(crate) count: u32,
     pub(crate) lease: Duration,
+    /// The holder of the same thread's hold of the part that lets this one in.
+    pub(crate) under: Option<&'a Arc<str>>,
     /// How it would wait; none for a single try. Only a kind with a queue in Redis looks at it.
     pub(crate) queueing: Option<Queueing>,
 }
@@ -109,7 +159,8 @@ pub(crate) struct Queueing {
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Acquired {
-    Held,
+    /// With what it lives from now, where that is not the lease that was asked for.
+    Held(Option<Duration>),
     /// Somebody else has it; what is left of its TTL in milliseconds, as `PTTL` counts.
     Refused(i64),
     /// The hold to re-enter is gone.
@@ -122,6 +173,8 @@ pub(crate) enum Released {
     Done(u64),
     /// Nothing of this hold is there.
     Gone,
+    /// Done, and somebody still holds the lock: nothing has changed for those who wait.
+    Shared,
     /// Released, but the message for the waiters was refused.
     Unannounced,
 }
@@ -154,8 +207,19 @@ pub(crate) struct Holdings {
     /// As `PTTL` counts.
     pub(crate) ttl: i64,
     pub(crate) mode: Option<String>,
-    pub(crate) holders: Vec<(String, u64)>,
+    pub(crate) holders: Vec<Held>,
     /// Who waits in Redis' own queue, in order, with the milliseconds until others may pass it;
     /// none for an entry that has no such time.
     pub(crate) queue: Vec<(String, Option<i64>)>,
+}
+
+/// One field of a lock's hash.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) holder: String,
+    pub(crate) count: u64,
+    /// Whether it writes, where others may read.
+    pub(crate) writes: bool,
+    /// As `PTTL` counts; for those who have a time of their own.
+    pub(crate) ttl: Option<i64>,
 }

@@ -3,13 +3,17 @@
 mod fair;
 mod kind;
 mod names;
+mod read_write;
 mod reentrant;
 mod request;
 
 pub(crate) use fair::Fair;
+#[cfg(test)]
+pub(crate) use kind::Held;
 pub(crate) use kind::{
-    Acquired, Claim, HandedOver, Holdings, Kind, Queueing, Released, Renewal, Renewed, Standing,
-    Subject,
+    Acquired, Claim, HandedOver, Holdings, Kind, Left, Part, Queueing, Released, Renewal, Renewed,
+    Standing, Subject,
 };
+pub(crate) use read_write::{Read, Write};
 pub(crate) use reentrant::Reentrant;
 pub(crate) use request::{Argument, Ask, Call, Malformed, Reply, Request, Script};

@@ -7,10 +7,16 @@ use std::sync::Arc;
 /// Any brace counts, also one that makes no hash tag: that is Redisson's rule, and both sides must
 /// meet on the same channel.
 pub(crate) fn prefixed(prefix: &str, name: &str) -> Arc<str> {
+    format!("{prefix}:{}", wrapped(name)).into()
+}
+
+/// `{name}`, or the name itself where it has a brace of its own: what the names of keys begin with
+/// that belong to a lock.
+pub(crate) fn wrapped(name: &str) -> Arc<str> {
     if name.contains('{') {
-        format!("{prefix}:{name}").into()
+        name.into()
     } else {
-        format!("{prefix}:{{{name}}}").into()
+        format!("{{{name}}}").into()
     }
 }
 

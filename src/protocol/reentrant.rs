@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     kind::{
-        Acquired, Claim, HandedOver, Holdings, Kind, Released, Renewal, Renewed, Standing, Subject,
+        Acquired, Claim, HandedOver, Held, Holdings, Kind, Left, Released, Renewal, Renewed,
+        Standing, Subject,
     },
     names,
     request::{Argument, Ask, Call, Malformed, Reply, Request, Script},
@@ -46,14 +47,14 @@ impl Kind for Reentrant {
         }
     }
 
-    fn release(&self, subject: &Subject, holder: &Arc<str>, left: u32) -> Ask<Released> {
+    fn release(&self, subject: &Subject, holder: &Arc<str>, left: Left) -> Ask<Released> {
         Ask {
             request: script(
                 &RELEASE,
                 subject,
                 vec![
                     Argument::Text(Arc::clone(holder)),
-                    Argument::Int(left.into()),
+                    Argument::Int(left.count.into()),
                     Argument::Text(channel(subject)),
                 ],
             ),
@@ -62,7 +63,7 @@ impl Kind for Reentrant {
     }
 
     fn withdraw(&self, subject: &Subject, holder: &Arc<str>, _patience: Duration) -> Ask<Released> {
-        self.release(subject, holder, 0)
+        self.release(subject, holder, Left::NOTHING)
     }
 
     fn standing(&self) -> Standing {
@@ -182,7 +183,7 @@ pub(super) fn script(
     }
 }
 
-fn command(name: &'static str, subject: &Subject, arguments: Vec<Argument>) -> Request {
+pub(super) fn command(name: &'static str, subject: &Subject, arguments: Vec<Argument>) -> Request {
     Request {
         call: Call::Command(name),
         keys: vec![Arc::clone(&subject.key)],
@@ -198,7 +199,7 @@ pub(super) fn millis(lease: Duration) -> i64 {
 
 pub(super) fn acquired(reply: Reply) -> Result<Acquired, Malformed> {
     match reply {
-        Reply::Nil => Ok(Acquired::Held),
+        Reply::Nil => Ok(Acquired::Held(None)),
         Reply::Int(ttl) => Ok(Acquired::Refused(ttl)),
         Reply::Text(text) if text == b"lost" => Ok(Acquired::Lost),
         other => Err(Malformed(other)),
@@ -220,6 +221,7 @@ pub(super) fn released(reply: Reply) -> Result<Released, Malformed> {
     match reply {
         Reply::Int(-1) => Ok(Released::Gone),
         Reply::Int(-2) => Ok(Released::Unannounced),
+        Reply::Int(-3) => Ok(Released::Shared),
         Reply::Int(told) => match u64::try_from(told) {
             Ok(told) => Ok(Released::Done(told)),
             Err(_) => Err(Malformed(reply)),
@@ -228,7 +230,7 @@ pub(super) fn released(reply: Reply) -> Result<Released, Malformed> {
     }
 }
 
-fn renewed(reply: Reply) -> Result<Renewed, Malformed> {
+pub(super) fn renewed(reply: Reply) -> Result<Renewed, Malformed> {
     match reply {
         Reply::Int(0) => Ok(Renewed::Gone),
         Reply::Int(_) => Ok(Renewed::Done),
@@ -239,7 +241,7 @@ fn renewed(reply: Reply) -> Result<Renewed, Malformed> {
 }
 
 /// A count as Redis or anybody else wrote it: text of a number.
-fn count(reply: Reply) -> Result<u64, Malformed> {
+pub(super) fn count(reply: Reply) -> Result<u64, Malformed> {
     let text = reply.clone().text()?;
     text.parse().map_err(|_| Malformed(reply))
 }
@@ -263,7 +265,12 @@ pub(super) fn holdings(reply: Reply) -> Result<Holdings, Malformed> {
             found.mode = Some(value.text()?);
         } else {
             // Foreign values that are no counts are shown as 0, not refused: this is for people.
-            found.holders.push((field, count(value).unwrap_or(0)));
+            found.holders.push(Held {
+                holder: field,
+                count: count(value).unwrap_or(0),
+                writes: false,
+                ttl: None,
+            });
         }
     }
     Ok(found)
@@ -286,6 +293,7 @@ mod tests {
                 holder: &holder,
                 count: 2,
                 lease: Duration::from_millis(1500),
+                under: None,
                 queueing: None,
             },
         );
@@ -298,7 +306,7 @@ mod tests {
                 Argument::Int(2)
             ]
         );
-        let ask = Reentrant.release(&subject(), &holder, 0);
+        let ask = Reentrant.release(&subject(), &holder, Left::NOTHING);
         assert_eq!(
             ask.request.arguments[2],
             Argument::Text("redisson_lock__channel:{L}".into())
@@ -321,10 +329,11 @@ mod tests {
             holder: &holder,
             count: 1,
             lease: Duration::from_secs(1),
+            under: None,
             queueing: None,
         };
         let acquired = Reentrant.acquire(&subject(), &claim).decode;
-        assert_eq!(acquired(Reply::Nil), Ok(Acquired::Held));
+        assert_eq!(acquired(Reply::Nil), Ok(Acquired::Held(None)));
         assert_eq!(acquired(Reply::Int(-1)), Ok(Acquired::Refused(-1)));
         assert_eq!(acquired(Reply::Text(b"lost".to_vec())), Ok(Acquired::Lost));
         assert!(acquired(Reply::Text(b"what".to_vec())).is_err());
@@ -361,7 +370,14 @@ mod tests {
             Ok(Holdings {
                 ttl: -1,
                 mode: Some("read".into()),
-                holders: vec![("u:1".into(), 2), ("x".into(), 0)],
+                holders: [("u:1", 2), ("x", 0)]
+                    .map(|(holder, count)| Held {
+                        holder: holder.into(),
+                        count,
+                        writes: false,
+                        ttl: None,
+                    })
+                    .into(),
                 queue: vec![],
             })
         );

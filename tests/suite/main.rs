@@ -16,6 +16,7 @@ mod lifetime;
 mod loss;
 mod model;
 mod notifier;
+mod read_write;
 mod regressions;
 mod scenarios;
 mod scenarios_fair;

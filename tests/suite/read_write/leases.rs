@@ -1,0 +1,185 @@
+//! A reader lives by the leases of its guards, and whoever else reads or dies.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockson::{Ended, LostReason, ReadGuard};
+use redis::Commands;
+
+use super::{SOON, fields, millis, secs, slot, ttl};
+use crate::support::{Ground, connect, connect_with, eventually};
+
+#[test]
+fn what_is_left_lives_by_the_longest_lease_that_is_left() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    // In any order: which of the guards goes, not which came last.
+    for (leases, gone, left) in [
+        ([2, 20], 1, 2),
+        ([20, 2], 0, 2),
+        ([20, 2], 1, 20),
+        ([2, 20], 0, 20),
+    ] {
+        let mut guards: Vec<ReadGuard> = leases
+            .map(|lease| lock.read_with_lease(secs(lease)).expect("its own"))
+            .into();
+        guards.remove(gone).unlock().expect("held");
+        let remaining = guards[0].remaining();
+        assert!(
+            remaining <= secs(left) && remaining > secs(left) / 2,
+            "{remaining:?}"
+        );
+        let believed = i64::try_from(remaining.as_millis()).expect("short");
+        assert!(ttl(&server, &lock) >= believed);
+        assert!(slot(&server, &lock, guards[0].holder(), 1) >= believed);
+        guards.remove(0).unlock().expect("held");
+        assert!(fields(&server, &lock).is_empty());
+    }
+}
+
+#[test]
+fn a_release_that_leaves_only_what_is_over_releases_all() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    let short = lock.read_with_lease(millis(50)).expect("free");
+    let long = lock.read_with_lease(secs(60)).expect("its own");
+    let (short_end, long_end) = (short.lost(), long.lost());
+    thread::sleep(millis(60));
+    assert!(short.is_held(), "as long as the other is there");
+    long.unlock().expect("held");
+    assert!(fields(&server, &lock).is_empty());
+    assert_eq!(long_end.wait(SOON), Ended::Released);
+    assert_eq!(short_end.reason(), Some(LostReason::Expired));
+    assert!(short.unlock().is_err());
+}
+
+/// Redis may keep a slot that was made for a guard that is gone.
+#[test]
+fn what_redis_keeps_longer_than_we_believe_is_released() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect_with(&ground, |plain| plain.lock_watchdog_timeout(secs(3)));
+    let lock = client.read_write_lock(ground.name("L"));
+    let long = lock.read_with_lease(secs(60)).expect("free");
+    let short = lock.read_with_lease(millis(500)).expect("its own");
+    long.unlock().expect("held");
+    assert!(short.remaining() <= millis(500));
+    eventually(SOON, "nobody is kept out for it", || {
+        fields(&server, &lock).is_empty()
+    });
+    drop(short);
+}
+
+#[test]
+fn a_dead_reader_keeps_nobody_out_after_its_own_time() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    let living = lock.read().expect("free");
+    let mut redis = server.connection();
+    let slot = format!("{{{}}}:dead:1:rwlock_timeout:1", lock.name());
+    let () = redis.pset_ex(&slot, 1, 100).expect("PSETEX");
+    let _: i64 = redis.hset(lock.name(), "dead:1", 1).expect("HSET");
+    eventually(SOON, "its time is over", || {
+        !redis.exists::<_, bool>(&slot).expect("EXISTS")
+    });
+    let seen = lock.inspect().expect("answered");
+    let dead = seen.holders.iter().find(|one| one.holder == "dead:1");
+    assert_eq!(dead.expect("its name").left, Some(Duration::ZERO));
+    living.unlock().expect("held");
+    assert!(fields(&server, &lock).is_empty());
+}
+
+/// Redisson's watchdog does this to all readers of a lock.
+#[test]
+fn a_ttl_that_others_lower_is_raised_again() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    let guards = [
+        lock.read_with_lease(secs(40)).expect("free"),
+        lock.read().expect("its own"),
+    ];
+    for guard in guards {
+        server.cli(&["PEXPIRE", lock.name(), "3000"]);
+        let lowered = Instant::now();
+        eventually(SOON, "it is raised", || ttl(&server, &lock) > 10_000);
+        assert!(lowered.elapsed() < secs(3), "{:?}", lowered.elapsed());
+        guard.unlock().expect("held");
+    }
+}
+
+#[test]
+fn a_field_without_a_slot_is_not_held() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    let _beside = lock.read_lock().lock_owned().expect("free");
+    let guard = lock.read_with_lease(secs(60)).expect("shared");
+    let key = format!("{{{}}}:{}:rwlock_timeout:1", lock.name(), guard.holder());
+    server.cli(&["DEL", &key]);
+    let held = lock.read_lock().is_held_by_current_thread();
+    // The watchdog may have been quicker.
+    let is_back = || slot(&server, &lock, guard.holder(), 1) > 0;
+    assert!(!held.expect("answered") || is_back());
+    eventually(SOON, "the slot is asserted", is_back);
+    guard.unlock().expect("held");
+}
+
+#[test]
+fn a_writers_leases_add_up() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    let outer = lock.write_with_lease(secs(10)).expect("free");
+    let inner = lock.write_with_lease(secs(10)).expect("its own");
+    let remaining = inner.remaining();
+    assert!(
+        remaining > secs(15) && remaining <= secs(20),
+        "{remaining:?}"
+    );
+    assert!(ttl(&server, &lock) >= i64::try_from(remaining.as_millis()).expect("short"));
+    inner.unlock().expect("held");
+    assert!(outer.remaining() > secs(15), "a release leaves the time");
+    // Who reads beside does not shorten it either.
+    let reading = lock.read_with_lease(secs(1)).expect("its own");
+    reading.unlock().expect("held");
+    assert!(ttl(&server, &lock) > 15_000);
+    outer.unlock().expect("held");
+}
+
+#[test]
+fn both_halves_are_renewed_each_for_itself() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect_with(&ground, |plain| plain.lock_watchdog_timeout(millis(600)));
+    let lock = client.read_write_lock(ground.name("L"));
+    let writing = lock.write().expect("free");
+    let reading = lock.read().expect("its own");
+    reading.unlock().expect("held");
+    assert_eq!(client.state().renewals, 1, "writing goes on");
+    let began = Instant::now();
+    eventually(SOON, "three times its timeout", || {
+        began.elapsed() > millis(1800)
+    });
+    writing.verify().expect("kept");
+    let reading = lock.read().expect("its own");
+    writing.unlock().expect("held");
+    let began = Instant::now();
+    eventually(SOON, "three times its timeout", || {
+        began.elapsed() > millis(1800)
+    });
+    reading.verify().expect("kept");
+    assert!(slot(&server, &lock, reading.holder(), 1) > 0);
+    reading.unlock().expect("held");
+}

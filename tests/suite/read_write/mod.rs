@@ -1,0 +1,42 @@
+//! The read-write lock: readers share, a writer is alone, and no reader is forgotten.
+
+mod basics;
+mod leases;
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use lockson::ReadWriteLock;
+use redis::Commands;
+
+use crate::support::Server;
+
+fn other_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(body).join().expect("the thread ends well"))
+}
+
+/// The fields of the lock's hash.
+fn fields(server: &Server, lock: &ReadWriteLock) -> BTreeMap<String, String> {
+    let mut redis = server.connection();
+    redis.hgetall(lock.name()).expect("the lock is a hash")
+}
+
+/// What is left of a slot of a reader in ms, as `PTTL` counts.
+fn slot(server: &Server, lock: &ReadWriteLock, reader: &str, number: u32) -> i64 {
+    let key = format!("{{{}}}:{reader}:rwlock_timeout:{number}", lock.name());
+    server.connection().pttl(key).expect("PTTL")
+}
+
+fn ttl(server: &Server, lock: &ReadWriteLock) -> i64 {
+    server.connection().pttl(lock.name()).expect("PTTL")
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// For facts that are due at once, on a machine that is busy with other things.
+const SOON: Duration = secs(10);
