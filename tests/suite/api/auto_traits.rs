@@ -3,7 +3,8 @@
 use lockson::{
     AnyGuard, AnyLock, AnyOwnedGuard, CancelToken, Client, ClientBuilder, ClientState, Ended,
     Error, ErrorKind, Event, FairLock, Holder, Inspection, LockGuard, LostReason, LostSignal,
-    Options, OwnedLockGuard, ReentrantLock, Ttl, Waiter,
+    Options, OwnedLockGuard, OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock,
+    ReentrantLock, Ttl, Waiter, WriteGuard, WriteLock,
 };
 
 macro_rules! send_and_sync {
@@ -50,11 +51,16 @@ send_and_sync!(
     LostSignal,
     Options[<'static, AnyLock>],
     OwnedLockGuard,
+    OwnedReadGuard,
+    OwnedWriteGuard,
+    ReadLock,
+    ReadWriteLock,
     ReentrantLock,
     Ttl,
     Waiter,
+    WriteLock,
 );
-sync_but_not_send!(AnyGuard, LockGuard);
+sync_but_not_send!(AnyGuard, LockGuard, ReadGuard, WriteGuard);
 
 const _: () = assert_static::<OwnedLockGuard>();
 const _: () = assert_static::<AnyOwnedGuard>();
@@ -67,6 +73,7 @@ const _: () = assert_clone::<Error>();
 const _: () = assert_clone::<FairLock>();
 const _: () = assert_clone::<LostSignal>();
 const _: () = assert_clone::<Options<'static, ReentrantLock>>();
+const _: () = assert_clone::<ReadWriteLock>();
 const _: () = assert_clone::<ReentrantLock>();
 
 const fn assert_send_and_sync<T: Send + Sync>() {}

@@ -61,6 +61,21 @@ fn generic_code_takes_any_of_them() {
     let fair = client.fair_lock(ground.name("F"));
     assert_eq!(once(&fair).expect("answered"), Some(fair.name().to_owned()));
     assert_eq!(owned_once(&fair).expect("answered"), Some(true));
+    let shared = client.read_write_lock(ground.name("RW"));
+    for name in [once(&shared.read_lock()), once(&shared.write_lock())] {
+        assert_eq!(name.expect("answered"), Some(shared.name().to_owned()));
+    }
+    for any in [
+        shared.read_lock().into(),
+        AnyLock::from(shared.write_lock()),
+    ] {
+        assert_eq!(owned_once(&any).expect("answered"), Some(true));
+    }
+    let guards: [AnyGuard; 2] = [
+        shared.write().expect("free").into(),
+        shared.read().expect("its own").into(),
+    ];
+    drop(guards);
     let any_fair = AnyLock::from(&fair);
     let guard = any_fair.lock().expect("free");
     assert_eq!(fair.hold_count().expect("answered"), 1);

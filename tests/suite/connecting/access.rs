@@ -6,6 +6,8 @@ use lockson::Client;
 
 use crate::support::{Ground, Server, watched};
 
+const LEASE: std::time::Duration = std::time::Duration::from_secs(60);
+
 const PAGE: &str = include_str!("../../../docs/compatibility.md");
 
 #[test]
@@ -30,6 +32,27 @@ fn the_documented_rights_are_enough() {
                         let seen = fair.inspect().expect("answered");
                         assert_eq!(seen.holders[0].holder, guard.holder());
                         guard.unlock().expect("held");
+                    }
+                });
+            }
+        }
+    });
+    let shared = ground.name("app:RW");
+    thread::scope(|scope| {
+        for client in [&one, &two] {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let lock = client.read_write_lock(&shared);
+                    for _ in 0..20 {
+                        lock.read().expect("let in").unlock().expect("held");
+                        let writing = lock.write().expect("its turn comes");
+                        let reading = writing.downgrade().expect("held");
+                        assert_eq!(
+                            lock.inspect().expect("answered").mode.as_deref(),
+                            Some("read")
+                        );
+                        reading.extend(LEASE).expect("held");
+                        reading.unlock().expect("held");
                     }
                 });
             }
