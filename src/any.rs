@@ -1,13 +1,15 @@
 //! The lock of any kind, and its guards.
 
-use std::{marker::PhantomData, sync::MutexGuard};
+use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
 use crate::{
-    engine::Grip,
+    engine::{Bundle, Grip, Signal, Terms},
+    error::Result,
     fair::FairLock,
     family::lock_methods,
     guard::{LockGuard, OwnedLockGuard, guard_methods},
     handle::Handle,
+    multi::{Handles, MultiGuard, MultiLock, OwnedMultiGuard},
     read_write::{OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, WriteGuard, WriteLock},
     reentrant::ReentrantLock,
 };
@@ -29,7 +31,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct AnyLock {
-    handle: Handle,
+    handle: AnyHandle,
 }
 
 /// A guard of an [`AnyLock`]; any guard that stays with its thread turns into one.
@@ -37,7 +39,7 @@ pub struct AnyLock {
 #[must_use = "if unused the lock is released immediately"]
 #[clippy::has_significant_drop]
 pub struct AnyGuard {
-    grip: Grip,
+    grip: AnyGrip,
     bound: PhantomData<MutexGuard<'static, ()>>,
 }
 
@@ -46,15 +48,25 @@ pub struct AnyGuard {
 #[must_use = "if unused the lock is released immediately"]
 #[clippy::has_significant_drop]
 pub struct AnyOwnedGuard {
-    grip: Grip,
+    grip: AnyGrip,
 }
 
 lock_methods!(AnyLock, AnyGuard, AnyOwnedGuard);
 guard_methods!(AnyGuard);
 guard_methods!(AnyOwnedGuard);
 
+impl AnyLock {
+    /// The locks of one key that it is made of.
+    pub(crate) fn into_handles(self) -> Vec<Handle> {
+        match self.handle {
+            AnyHandle::One(handle) => vec![handle],
+            AnyHandle::Many(Handles(handles)) => handles,
+        }
+    }
+}
+
 impl AnyGuard {
-    fn new(grip: Grip) -> Self {
+    fn new(grip: AnyGrip) -> Self {
         Self {
             grip,
             bound: PhantomData,
@@ -63,38 +75,40 @@ impl AnyGuard {
 }
 
 impl AnyOwnedGuard {
-    fn new(grip: Grip) -> Self {
+    fn new(grip: AnyGrip) -> Self {
         Self { grip }
     }
 }
 
 /// A guard of one key is a guard of any lock by its grip.
 macro_rules! any_guard {
-    ($($guard:ident into $any:ident)+) => {$(
+    ($($guard:ident $grip:ident into $any:ident)+) => {$(
         impl From<$guard> for $any {
             fn from(guard: $guard) -> Self {
-                Self::new(guard.into_grip())
+                Self::new(AnyGrip::$grip(guard.into_grip()))
             }
         }
     )+};
 }
 
 any_guard!(
-    LockGuard into AnyGuard
-    ReadGuard into AnyGuard
-    WriteGuard into AnyGuard
-    OwnedLockGuard into AnyOwnedGuard
-    OwnedReadGuard into AnyOwnedGuard
-    OwnedWriteGuard into AnyOwnedGuard
+    LockGuard One into AnyGuard
+    MultiGuard Many into AnyGuard
+    ReadGuard One into AnyGuard
+    WriteGuard One into AnyGuard
+    OwnedLockGuard One into AnyOwnedGuard
+    OwnedMultiGuard Many into AnyOwnedGuard
+    OwnedReadGuard One into AnyOwnedGuard
+    OwnedWriteGuard One into AnyOwnedGuard
 );
 
-/// A lock of one key is an [`AnyLock`] by its handle.
+/// A lock is an [`AnyLock`] by its handle.
 macro_rules! any_lock {
-    ($($lock:ident)+) => {$(
+    ($($lock:ident $handle:ident)+) => {$(
         impl From<$lock> for AnyLock {
             fn from(lock: $lock) -> Self {
                 Self {
-                    handle: lock.into_handle(),
+                    handle: AnyHandle::$handle(lock.into_handle()),
                 }
             }
         }
@@ -107,4 +121,82 @@ macro_rules! any_lock {
     )+};
 }
 
-any_lock!(FairLock ReadLock ReentrantLock WriteLock);
+any_lock!(
+    FairLock One
+    MultiLock Many
+    ReadLock One
+    ReentrantLock One
+    WriteLock One
+);
+
+#[derive(Clone, Debug)]
+enum AnyHandle {
+    Many(Handles),
+    One(Handle),
+}
+
+impl AnyHandle {
+    fn acquire(&self, terms: &Terms) -> Result<Option<AnyGrip>> {
+        Ok(match self {
+            Self::Many(handles) => handles.acquire(terms)?.map(AnyGrip::Many),
+            Self::One(handle) => handle.acquire(terms)?.map(AnyGrip::One),
+        })
+    }
+
+    fn is_held_by_current_thread(&self) -> Result<bool> {
+        match self {
+            Self::Many(handles) => handles.is_held_by_current_thread(),
+            Self::One(handle) => handle.is_held_by_current_thread(),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum AnyGrip {
+    Many(Bundle),
+    One(Grip),
+}
+
+/// The same of whichever it is.
+macro_rules! of_either {
+    ($any:expr, $grip:ident => $answer:expr) => {
+        match $any {
+            AnyGrip::Many($grip) => $answer,
+            AnyGrip::One($grip) => $answer,
+        }
+    };
+}
+
+impl AnyGrip {
+    fn unlock(self) -> Result<()> {
+        of_either!(self, grip => grip.unlock())
+    }
+
+    fn is_held(&self) -> bool {
+        of_either!(self, grip => grip.is_held())
+    }
+
+    fn remaining(&self) -> Duration {
+        of_either!(self, grip => grip.remaining())
+    }
+
+    fn holder(&self) -> &str {
+        of_either!(self, grip => grip.holder())
+    }
+
+    fn name(&self) -> &str {
+        of_either!(self, grip => grip.name())
+    }
+
+    fn verify(&self) -> Result<()> {
+        of_either!(self, grip => grip.verify())
+    }
+
+    fn extend(&self, lease: Duration) -> Result<()> {
+        of_either!(self, grip => grip.extend(lease))
+    }
+
+    fn signal(&self) -> Signal {
+        of_either!(self, grip => grip.signal())
+    }
+}

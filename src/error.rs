@@ -135,6 +135,16 @@ impl Error {
         self.edit(|inner| inner.name = Some(Arc::clone(name)))
     }
 
+    /// This error, with what else went wrong in its message.
+    pub(crate) fn together_with(self, others: &[Self]) -> Self {
+        self.edit(|inner| {
+            for other in others {
+                inner.message.push_str("; ");
+                inner.message.push_str(&other.to_string());
+            }
+        })
+    }
+
     pub(crate) fn but_released(self) -> Self {
         self.edit(|inner| inner.released = true)
     }

@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
 
 use crate::{
-    engine::{Fated, Grip},
+    engine::{Grip, Signal},
     event::{Ended, LostReason},
 };
 
@@ -82,7 +82,7 @@ macro_rules! guard_methods {
 
             /// A signal that tells when the hold is lost, or this guard released.
             pub fn lost(&self) -> $crate::LostSignal {
-                $crate::LostSignal::new(self.grip.fated())
+                $crate::LostSignal::new(self.grip.signal())
             }
         }
 
@@ -234,12 +234,12 @@ impl OwnedLockGuard {
 /// ```
 #[derive(Clone, Debug)]
 pub struct LostSignal {
-    fated: Fated,
+    signal: Signal,
 }
 
 impl LostSignal {
-    pub(crate) fn new(fated: Fated) -> Self {
-        Self { fated }
+    pub(crate) fn new(signal: Signal) -> Self {
+        Self { signal }
     }
 
     /// Whether the hold is lost. No I/O.
@@ -249,7 +249,7 @@ impl LostSignal {
 
     /// How the hold was lost; `None` while it is held and after it was released. No I/O.
     pub fn reason(&self) -> Option<LostReason> {
-        match self.fated.now() {
+        match self.signal.now() {
             Some(Ended::Lost(reason)) => Some(reason),
             _ => None,
         }
@@ -260,6 +260,6 @@ impl LostSignal {
     /// It needs nobody to notice that the time of the hold is over. [`Duration::MAX`] waits for
     /// ever.
     pub fn wait(&self, timeout: Duration) -> Ended {
-        self.fated.wait(timeout)
+        self.signal.wait(timeout)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    engine::{Core, Grip, Terms},
+    engine::{Core, Grip, Member, Terms},
     error::{Error, Result},
     inspect::{Inspection, Ttl},
     protocol::Subject,
@@ -23,6 +23,20 @@ impl Handle {
 
     pub(crate) fn name(&self) -> &str {
         &self.subject.name
+    }
+
+    /// It as one of several locks.
+    pub(crate) fn member(&self) -> Result<Member> {
+        self.check()?;
+        Ok(Member {
+            core: Arc::clone(&self.core),
+            subject: Arc::clone(&self.subject),
+        })
+    }
+
+    /// Whether both are one lock of one client.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core) && self.subject.key == other.subject.key
     }
 
     pub(crate) fn acquire(&self, terms: &Terms) -> Result<Option<Grip>> {

@@ -38,6 +38,7 @@
 //! | `redisson.getLock(name)` | [`client.reentrant_lock(name)`](Client::reentrant_lock) |
 //! | `redisson.getFairLock(name)` | [`client.fair_lock(name)`](Client::fair_lock) |
 //! | `redisson.getReadWriteLock(name)`, `readLock()`, `writeLock()` | [`client.read_write_lock(name)`](Client::read_write_lock), [`read_lock()`](ReadWriteLock::read_lock), [`write_lock()`](ReadWriteLock::write_lock) |
+//! | `redisson.getMultiLock(a, b)` | [`MultiLock::new([a.into(), b.into()])`](MultiLock::new) |
 //! | `lock.lock()`, `lock.lock(lease, unit)` | [`lock.lock()`](ReentrantLock::lock), [`lock.lock_with_lease(lease)`](ReentrantLock::lock_with_lease) |
 //! | `lock.tryLock(wait, unit)` | [`lock.try_lock_for(wait)`](ReentrantLock::try_lock_for) |
 //! | `lock.tryLock(wait, lease, unit)` | [`lock.try_lock_for_with_lease(wait, lease)`](ReentrantLock::try_lock_for_with_lease) |
@@ -70,6 +71,7 @@ mod family;
 mod guard;
 mod handle;
 mod inspect;
+mod multi;
 mod options;
 mod protocol;
 mod read_write;
@@ -88,6 +90,7 @@ pub use fair::FairLock;
 pub use family::{Guard, Lock};
 pub use guard::{LockGuard, LostSignal, OwnedLockGuard};
 pub use inspect::{Holder, Inspection, Ttl, Waiter};
+pub use multi::{MultiGuard, MultiLock, OwnedMultiGuard};
 pub use options::Options;
 pub use read_write::{
     OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, WriteGuard, WriteLock,

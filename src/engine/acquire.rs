@@ -233,16 +233,9 @@ impl Core {
                 (Acquired::Held(lives), sent) => {
                     self.check_open()?;
                     let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
-                    let hold = Arc::clone(&bid.hold);
-                    if let Some(share) = hold.grant(keep(terms), deadline) {
-                        if bid.count == 1 {
-                            self.register(&hold);
-                        } else {
-                            self.expect(deadline);
-                        }
-                        return Ok(Attempt::Held(bid.grip((hold, share))));
+                    if let Some(grip) = self.granted(bid, terms, deadline) {
+                        return Ok(Attempt::Held(grip));
                     }
-                    self.bury(&hold);
                 }
                 (Acquired::Refused(ttl), _) => return Ok(Attempt::Refused(ttl)),
                 // The old guards are told, and this acquisition begins a hold of its own.
@@ -250,6 +243,47 @@ impl Core {
             }
             bid.replace(self.candidate(bid.subject, seeker, None));
         }
+    }
+}
+
+impl Core {
+    /// A bid for one try, for the thread or the guard that asks.
+    pub(super) fn bid_once<'a>(
+        self: &'a Arc<Self>,
+        subject: &'a Arc<Subject>,
+        terms: &Terms,
+    ) -> Bid<'a> {
+        let thread = (!terms.owned).then(thread::current);
+        let view = self
+            .registry
+            .look(&subject.key, subject.kind.part(), thread);
+        let seeker = Seeker {
+            thread,
+            above: view.above,
+            patience: Duration::ZERO,
+        };
+        let hold = self.candidate(subject, &seeker, view.own);
+        Bid::new(self, subject, hold, self.lease(terms), false)
+    }
+
+    /// Makes a hold of what Redis has confirmed; `None` when it was over before the answer came.
+    pub(super) fn granted(
+        self: &Arc<Self>,
+        bid: &mut Bid<'_>,
+        terms: &Terms,
+        deadline: Instant,
+    ) -> Option<Grip> {
+        let hold = Arc::clone(&bid.hold);
+        let Some(share) = hold.grant(keep(terms), deadline) else {
+            self.bury(&hold);
+            return None;
+        };
+        if bid.count == 1 {
+            self.register(&hold);
+        } else {
+            self.expect(deadline);
+        }
+        Some(bid.grip((hold, share)))
     }
 }
 
@@ -299,7 +333,7 @@ impl Shared {
         budget
     }
 
-    fn lease(&self, terms: &Terms) -> Duration {
+    pub(super) fn lease(&self, terms: &Terms) -> Duration {
         let timeout = self.settings.lock_watchdog_timeout;
         let lease = terms
             .lease
@@ -349,7 +383,7 @@ impl Shared {
     }
 }
 
-fn cancelled() -> Error {
+pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
@@ -360,7 +394,7 @@ fn would_deadlock() -> Error {
     )
 }
 
-fn check(terms: &Terms) -> Result<()> {
+pub(super) fn check(terms: &Terms) -> Result<()> {
     if let Some(lease) = terms.lease {
         check_lease(lease)?;
         if terms.max_hold.is_some() {
@@ -383,7 +417,7 @@ fn keep(terms: &Terms) -> Keep {
 }
 
 /// Whether a wait goes on after it.
-fn is_passing(error: &Error) -> bool {
+pub(super) fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout)
 }
 

@@ -144,7 +144,7 @@ impl<'a> Bid<'a> {
         Grip::new(Arc::clone(self.core), self.subject, hold, share)
     }
 
-    fn claim(&self) -> Claim<'_> {
+    pub(super) fn claim(&self) -> Claim<'_> {
         let settings = &self.core.settings;
         Claim {
             holder: &self.hold.holder,

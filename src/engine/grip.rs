@@ -1,18 +1,16 @@
 //! One acquisition as its guard holds it.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    Alive, Core, Terms, Wait,
+    Core, Terms, Wait,
     hold::{Fate, Hold},
+    joint::Part,
+    signal::{Fated, Signal},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    event::{Ended, Event, LostReason},
+    event::LostReason,
     protocol::{Kind, Subject},
 };
 
@@ -25,15 +23,6 @@ pub(crate) struct Grip {
     /// As the caller knows the lock: another name or kind may have begun the hold.
     subject: Arc<Subject>,
     released: bool,
-}
-
-/// How an acquisition ends, for those who watch it.
-#[derive(Clone)]
-pub(crate) struct Fated {
-    /// Not the core: who watches does not keep the client alive.
-    alive: Alive,
-    hold: Arc<Hold>,
-    fate: Fate,
 }
 
 impl Grip {
@@ -82,7 +71,11 @@ impl Grip {
         self.core.extend(&self.hold, self.share, lease)
     }
 
-    pub(crate) fn fated(&self) -> Fated {
+    pub(crate) fn signal(&self) -> Signal {
+        Signal::of_one(self.fated())
+    }
+
+    pub(super) fn fated(&self) -> Fated {
         Fated {
             alive: self.core.alive(),
             hold: Arc::clone(&self.hold),
@@ -93,6 +86,24 @@ impl Grip {
     pub(crate) fn unlock(mut self) -> Result<()> {
         self.released = true;
         self.core.release(&self.subject, &self.hold, self.share)
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(super) fn subject(&self) -> &Arc<Subject> {
+        &self.subject
+    }
+
+    /// Leaves it to somebody else to release it.
+    pub(super) fn into_part(mut self) -> Part {
+        self.released = true;
+        Part {
+            subject: Arc::clone(&self.subject),
+            hold: Arc::clone(&self.hold),
+            share: self.share,
+        }
     }
 
     /// Takes another part of the same lock, as this one is held, and gives this one up.
@@ -139,11 +150,8 @@ impl Grip {
     }
 
     fn tell_failed(&self, error: Error) {
-        log::warn!("a guard was dropped and not released: {error}");
-        self.core.raise(|| Event::ReleaseFailed {
-            name: Arc::clone(&self.subject.name),
-            error,
-        });
+        let name = Arc::clone(&self.subject.name);
+        self.core.tell_not_released(name, error);
     }
 }
 
@@ -153,46 +161,12 @@ impl Drop for Grip {
             return;
         }
         if let Err(error) = self.core.release(&self.subject, &self.hold, self.share) {
-            if error.kind() == ErrorKind::NotHeld {
-                // Lost, and that was told already.
-                return;
-            }
             self.tell_failed(error);
         }
     }
 }
 
 impl fmt::Debug for Grip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.hold, f)
-    }
-}
-
-impl Fated {
-    pub(crate) fn now(&self) -> Option<Ended> {
-        if self.alive.is_closed() {
-            return Some(self.closed());
-        }
-        self.hold.fate(&self.fate)
-    }
-
-    pub(crate) fn wait(&self, timeout: Duration) -> Ended {
-        if self.alive.is_closed() {
-            return self.closed();
-        }
-        // So far away that it cannot be counted: for ever.
-        self.hold
-            .wait(&self.fate, Instant::now().checked_add(timeout))
-    }
-
-    /// A closed client has told its guards; after a fork nobody has, and nothing may be touched.
-    fn closed(&self) -> Ended {
-        let closed = Ended::Lost(LostReason::Closed);
-        *self.fate.get().unwrap_or(&closed)
-    }
-}
-
-impl fmt::Debug for Fated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.hold, f)
     }

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -93,6 +93,34 @@ struct State {
     /// Whether a request that raises the TTL went unanswered, so that Redis may keep the entry
     /// longer than we believe.
     doubtful: bool,
+    /// Who watches several holds at once.
+    watches: Vec<Weak<Watch>>,
+}
+
+/// Rung by several holds, for one who waits for any of them.
+#[derive(Default)]
+pub(crate) struct Watch {
+    rung: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Watch {
+    pub(crate) fn rung(&self) -> u64 {
+        *self.rung.lock()
+    }
+
+    /// Waits until it was rung more often than that, until then at most.
+    pub(crate) fn wait(&self, seen: u64, until: Instant) {
+        let mut rung = self.rung.lock();
+        if *rung == seen {
+            self.changed.wait_until(&mut rung, until);
+        }
+    }
+
+    fn ring(&self) {
+        *self.rung.lock() += 1;
+        self.changed.notify_all();
+    }
 }
 
 impl Hold {
@@ -117,6 +145,7 @@ impl Hold {
                 deadline: Instant::now(),
                 lost: None,
                 doubtful: false,
+                watches: Vec::new(),
             }),
             changed: Condvar::new(),
         }
@@ -195,7 +224,7 @@ impl Hold {
         };
         state.next_share += 1;
         state.shares.push(share.clone());
-        self.changed.notify_all();
+        self.notify(&mut state);
         Some((share.number, share.fate))
     }
 
@@ -224,7 +253,7 @@ impl Hold {
         };
         if state.deadline < deadline {
             state.deadline = deadline;
-            self.changed.notify_all();
+            self.notify(&mut state);
         }
         true
     }
@@ -298,7 +327,7 @@ impl Hold {
                 let released = state.shares.iter().find(|share| share.number == number);
                 let _ = released.map(|share| share.fate.set(Ended::Released));
             }
-            self.changed.notify_all();
+            self.notify(&mut state);
         }
         Left {
             count: state.count,
@@ -339,7 +368,7 @@ impl Hold {
                 true => Ended::Lost(state.reason(LostReason::Expired)),
                 false => Ended::Released,
             });
-            self.changed.notify_all();
+            self.notify(&mut state);
         }
     }
 
@@ -354,7 +383,7 @@ impl Hold {
         for share in &state.shares {
             let _ = share.fate.set(Ended::Lost(reason));
         }
-        self.changed.notify_all();
+        self.notify(&mut state);
         true
     }
 
@@ -383,6 +412,20 @@ impl Hold {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return self.fate_in(&state, fate).unwrap_or(Ended::TimedOut);
             }
+        }
+    }
+
+    /// Has a watch ring whenever something changes.
+    pub(crate) fn watch(&self, watch: &Arc<Watch>) {
+        let mut state = self.state.lock();
+        state.watches.retain(|other| other.strong_count() > 0);
+        state.watches.push(Arc::downgrade(watch));
+    }
+
+    fn notify(&self, state: &mut State) {
+        self.changed.notify_all();
+        for watch in state.watches.iter().filter_map(Weak::upgrade) {
+            watch.ring();
         }
     }
 

@@ -3,18 +3,22 @@
 mod acquire;
 mod ask;
 mod bid;
+mod bundle;
 mod contest;
 mod ear;
 mod grip;
 mod herald;
 mod hold;
+mod joint;
 mod line;
 #[cfg(all(test, lockson_model))]
 mod model;
+mod multi;
 mod orphan;
 mod registry;
 mod release;
 mod rest;
+mod signal;
 mod thread;
 mod threads;
 mod watchdog;
@@ -29,10 +33,13 @@ use std::{
 };
 
 pub(crate) use acquire::{Terms, Wait};
+pub(crate) use bundle::Bundle;
 pub(crate) use ear::Bell;
-pub(crate) use grip::{Fated, Grip};
+pub(crate) use grip::Grip;
 use hold::Hold;
+pub(crate) use multi::{Member, acquire as acquire_all};
 use orphan::Orphan;
+pub(crate) use signal::Signal;
 use threads::Threads;
 
 use crate::{

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    event::LostReason,
+    event::{Event, LostReason},
     protocol::{Claim, HandedOver, Left, Queueing, Released, Standing, Subject},
     transport::{Answer, Failure, Lane},
 };
@@ -244,16 +244,25 @@ impl Shared {
                     (ask.decode)(reply).map_err(|malformed| self.malformed(malformed))?;
                 self.read_release(hold, left, released, repeated)
             }
-            Err(failure) if left.count == 0 => self.abandon(hold, failure),
-            Err(failure) => {
-                // It may live on in Redis as long as before.
-                self.doubt(hold);
-                Err(self.note_wrong_type(hold, failure.error))
-            }
+            Err(failure) => self.not_released(hold, left, failure),
         }
     }
 
-    fn read_release(
+    pub(super) fn not_released<T>(
+        &self,
+        hold: &Arc<Hold>,
+        left: Left,
+        failure: Failure,
+    ) -> Result<T> {
+        if left.count == 0 {
+            return self.abandon(hold, failure);
+        }
+        // It may live on in Redis as long as before.
+        self.doubt(hold);
+        Err(self.note_wrong_type(hold, failure.error))
+    }
+
+    pub(super) fn read_release(
         &self,
         hold: &Arc<Hold>,
         left: Left,
@@ -271,6 +280,16 @@ impl Shared {
                 Err(not_held())
             }
         }
+    }
+
+    /// A guard was dropped, and its release failed.
+    pub(super) fn tell_not_released(&self, name: Arc<str>, error: Error) {
+        if self.is_closed() || error.kind() == ErrorKind::NotHeld {
+            // Lost, and that was told already.
+            return;
+        }
+        log::warn!("a guard was dropped and not released: {error}");
+        self.raise(|| Event::ReleaseFailed { name, error });
     }
 
     /// The full release failed: the watchdog goes on trying where that may help.

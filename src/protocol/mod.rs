@@ -1,6 +1,7 @@
 //! What is said to Redis for each kind of lock: names, keys, scripts, replies. Pure: no I/O, no clock.
 
 mod fair;
+pub(crate) mod joint;
 mod kind;
 mod names;
 mod read_write;
@@ -8,6 +9,7 @@ mod reentrant;
 mod request;
 
 pub(crate) use fair::Fair;
+pub(crate) use joint::{Joint, Parted};
 #[cfg(test)]
 pub(crate) use kind::Held;
 pub(crate) use kind::{

@@ -52,7 +52,7 @@ pub(crate) struct Answer {
 }
 
 /// A call that was given up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
     /// Whether a copy of the request may have run, or may still run.

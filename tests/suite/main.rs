@@ -15,6 +15,7 @@ mod interop;
 mod lifetime;
 mod loss;
 mod model;
+mod multi;
 mod notifier;
 mod read_write;
 mod regressions;

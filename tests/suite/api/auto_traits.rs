@@ -3,8 +3,9 @@
 use lockson::{
     AnyGuard, AnyLock, AnyOwnedGuard, CancelToken, Client, ClientBuilder, ClientState, Ended,
     Error, ErrorKind, Event, FairLock, Holder, Inspection, LockGuard, LostReason, LostSignal,
-    Options, OwnedLockGuard, OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock,
-    ReentrantLock, Ttl, Waiter, WriteGuard, WriteLock,
+    MultiGuard, MultiLock, Options, OwnedLockGuard, OwnedMultiGuard, OwnedReadGuard,
+    OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, ReentrantLock, Ttl, Waiter, WriteGuard,
+    WriteLock,
 };
 
 macro_rules! send_and_sync {
@@ -49,8 +50,10 @@ send_and_sync!(
     Inspection,
     LostReason,
     LostSignal,
+    MultiLock,
     Options[<'static, AnyLock>],
     OwnedLockGuard,
+    OwnedMultiGuard,
     OwnedReadGuard,
     OwnedWriteGuard,
     ReadLock,
@@ -60,7 +63,7 @@ send_and_sync!(
     Waiter,
     WriteLock,
 );
-sync_but_not_send!(AnyGuard, LockGuard, ReadGuard, WriteGuard);
+sync_but_not_send!(AnyGuard, LockGuard, MultiGuard, ReadGuard, WriteGuard);
 
 const _: () = assert_static::<OwnedLockGuard>();
 const _: () = assert_static::<AnyOwnedGuard>();
@@ -73,6 +76,7 @@ const _: () = assert_clone::<Error>();
 const _: () = assert_clone::<FairLock>();
 const _: () = assert_clone::<LostSignal>();
 const _: () = assert_clone::<Options<'static, ReentrantLock>>();
+const _: () = assert_clone::<MultiLock>();
 const _: () = assert_clone::<ReadWriteLock>();
 const _: () = assert_clone::<ReentrantLock>();
 

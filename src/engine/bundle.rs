@@ -1,0 +1,187 @@
+//! Acquisitions of several locks that are one: so many of them must be held.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Core, grip::Grip, joint::Part, signal::Signal};
+use crate::{
+    error::{Error, Result},
+    protocol::joint,
+};
+
+/// What a guard of several locks is made of. Dropping it releases all.
+pub(crate) struct Bundle {
+    /// In the order of the members; none for one that is not held.
+    grips: Vec<Option<Grip>>,
+    needed: usize,
+    /// So much of the time of each is not counted on.
+    margin: Duration,
+    name: String,
+    holder: String,
+}
+
+impl Bundle {
+    pub(super) fn new(
+        names: &[&str],
+        grips: Vec<Option<Grip>>,
+        needed: usize,
+        margin: Duration,
+    ) -> Self {
+        let holder = |grip: &Option<Grip>| {
+            grip.as_ref()
+                .map_or_else(|| "-".to_owned(), |one| one.holder().to_owned())
+        };
+        let holders: Vec<String> = grips.iter().map(holder).collect();
+        Self {
+            name: names.join(","),
+            holder: holders.join(","),
+            grips,
+            needed,
+            margin,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// For how long enough of them are held.
+    pub(crate) fn remaining(&self) -> Duration {
+        let mut times: Vec<Duration> = self.held().map(Grip::remaining).collect();
+        times.sort_unstable_by(|one, other| other.cmp(one));
+        let last = times.get(self.needed - 1).copied().unwrap_or_default();
+        last.saturating_sub(self.margin)
+    }
+
+    /// The names of those that are lost.
+    pub(crate) fn lost_members(&self) -> Vec<&str> {
+        let lost = self.held().filter(|grip| !grip.is_held());
+        lost.map(Grip::name).collect()
+    }
+
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.ask_all(Grip::verify)
+    }
+
+    pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
+        self.ask_all(|grip| grip.extend(lease))
+    }
+
+    pub(crate) fn signal(&self) -> Signal {
+        Signal::of_many(
+            self.held().map(Grip::fated).collect(),
+            self.needed,
+            self.margin,
+        )
+    }
+
+    /// Releases every member; an error when fewer than needed were held and released.
+    pub(crate) fn unlock(mut self) -> Result<()> {
+        let results = release_all(std::mem::take(&mut self.grips));
+        enough(results, self.needed)
+    }
+
+    fn ask_all(&self, ask: impl Fn(&Grip) -> Result<()>) -> Result<()> {
+        enough(self.held().map(ask).collect(), self.needed)
+    }
+
+    fn held(&self) -> impl Iterator<Item = &Grip> {
+        self.grips.iter().flatten()
+    }
+}
+
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        let grips = std::mem::take(&mut self.grips);
+        if !grips.is_empty() {
+            drop_all(grips);
+        }
+    }
+}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.held()).finish()
+    }
+}
+
+/// Releases what was taken and is not wanted any more. What fails is told as with a dropped guard.
+pub(super) fn drop_all(grips: Vec<Option<Grip>>) {
+    let names: Vec<(Arc<Core>, Arc<str>)> = grips
+        .iter()
+        .flatten()
+        .map(|grip| (Arc::clone(grip.core()), Arc::clone(&grip.subject().name)))
+        .collect();
+    for ((core, name), result) in names.into_iter().zip(release_all(grips)) {
+        if let Err(error) = result {
+            core.tell_not_released(name, error);
+        }
+    }
+}
+
+/// Releases each, those that can by one request; answers for each that there was, in their order.
+fn release_all(grips: Vec<Option<Grip>>) -> Vec<Result<()>> {
+    let mut results: Vec<Option<Result<()>>> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for (place, grip) in grips.into_iter().flatten().enumerate() {
+        results.push(None);
+        if !joint::may_join(grip.subject()) {
+            results[place] = Some(grip.unlock());
+            continue;
+        }
+        let core = Arc::clone(grip.core());
+        let known = groups.iter_mut().find(|one| Arc::ptr_eq(&one.core, &core));
+        match known {
+            // The same hold once more: its count goes down by itself first.
+            Some(group) if group.has(&grip) => results[place] = Some(grip.unlock()),
+            Some(group) => group.parts.push((place, grip.into_part())),
+            None => groups.push(Group {
+                core,
+                parts: vec![(place, grip.into_part())],
+            }),
+        }
+    }
+    for Group { core, parts } in groups {
+        let (places, parts): (Vec<usize>, Vec<Part>) = parts.into_iter().unzip();
+        for (place, result) in places.into_iter().zip(core.release_jointly(&parts)) {
+            results[place] = Some(result);
+        }
+    }
+    results.into_iter().flatten().collect()
+}
+
+/// What one request can release, each with its place among all.
+struct Group {
+    core: Arc<Core>,
+    parts: Vec<(usize, Part)>,
+}
+
+impl Group {
+    fn has(&self, grip: &Grip) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|(_, part)| &*part.hold.holder == grip.holder())
+    }
+}
+
+/// One error for all of them, if fewer than needed went well.
+fn enough(results: Vec<Result<()>>, needed: usize) -> Result<()> {
+    let all = results.len();
+    let errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
+    let [first, rest @ ..] = &errors[..] else {
+        return Ok(());
+    };
+    if all - errors.len() >= needed {
+        return Ok(());
+    }
+    Err(match rest {
+        [] => first.clone(),
+        _ => first.clone().together_with(rest),
+    })
+}
