@@ -11,6 +11,7 @@ use crate::{
     handle::Handle,
     multi::{Handles, MultiGuard, MultiLock, OwnedMultiGuard},
     read_write::{OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, WriteGuard, WriteLock},
+    red::{Majority, OwnedRedGuard, RedGuard, RedLock},
     reentrant::ReentrantLock,
 };
 
@@ -56,11 +57,20 @@ guard_methods!(AnyGuard);
 guard_methods!(AnyOwnedGuard);
 
 impl AnyLock {
-    /// The locks of one key that it is made of.
-    pub(crate) fn into_handles(self) -> Vec<Handle> {
+    /// The locks of one key that it is made of, where all of them must be held.
+    pub(crate) fn into_all(self) -> Option<Vec<Handle>> {
         match self.handle {
-            AnyHandle::One(handle) => vec![handle],
-            AnyHandle::Many(Handles(handles)) => handles,
+            AnyHandle::Majority(_) => None,
+            AnyHandle::Many(Handles(handles)) => Some(handles),
+            AnyHandle::One(handle) => Some(vec![handle]),
+        }
+    }
+
+    /// The lock of one key that it is.
+    pub(crate) fn into_one(self) -> Option<Handle> {
+        match self.handle {
+            AnyHandle::One(handle) => Some(handle),
+            AnyHandle::Majority(_) | AnyHandle::Many(_) => None,
         }
     }
 }
@@ -95,10 +105,12 @@ any_guard!(
     LockGuard One into AnyGuard
     MultiGuard Many into AnyGuard
     ReadGuard One into AnyGuard
+    RedGuard Many into AnyGuard
     WriteGuard One into AnyGuard
     OwnedLockGuard One into AnyOwnedGuard
     OwnedMultiGuard Many into AnyOwnedGuard
     OwnedReadGuard One into AnyOwnedGuard
+    OwnedRedGuard Many into AnyOwnedGuard
     OwnedWriteGuard One into AnyOwnedGuard
 );
 
@@ -125,12 +137,14 @@ any_lock!(
     FairLock One
     MultiLock Many
     ReadLock One
+    RedLock Majority
     ReentrantLock One
     WriteLock One
 );
 
 #[derive(Clone, Debug)]
 enum AnyHandle {
+    Majority(Majority),
     Many(Handles),
     One(Handle),
 }
@@ -138,6 +152,7 @@ enum AnyHandle {
 impl AnyHandle {
     fn acquire(&self, terms: &Terms) -> Result<Option<AnyGrip>> {
         Ok(match self {
+            Self::Majority(handles) => handles.acquire(terms)?.map(AnyGrip::Many),
             Self::Many(handles) => handles.acquire(terms)?.map(AnyGrip::Many),
             Self::One(handle) => handle.acquire(terms)?.map(AnyGrip::One),
         })
@@ -145,6 +160,7 @@ impl AnyHandle {
 
     fn is_held_by_current_thread(&self) -> Result<bool> {
         match self {
+            Self::Majority(handles) => handles.is_held_by_current_thread(),
             Self::Many(handles) => handles.is_held_by_current_thread(),
             Self::One(handle) => handle.is_held_by_current_thread(),
         }

@@ -34,6 +34,11 @@ impl Handle {
         })
     }
 
+    /// Which server it is on: host and port, or socket.
+    pub(crate) fn server(&self) -> &str {
+        self.core.transport().server()
+    }
+
     /// Whether both are one lock of one client.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.core, &other.core) && self.subject.key == other.subject.key

@@ -39,6 +39,7 @@
 //! | `redisson.getFairLock(name)` | [`client.fair_lock(name)`](Client::fair_lock) |
 //! | `redisson.getReadWriteLock(name)`, `readLock()`, `writeLock()` | [`client.read_write_lock(name)`](Client::read_write_lock), [`read_lock()`](ReadWriteLock::read_lock), [`write_lock()`](ReadWriteLock::write_lock) |
 //! | `redisson.getMultiLock(a, b)` | [`MultiLock::new([a.into(), b.into()])`](MultiLock::new) |
+//! | `redisson.getRedLock(a, b, c)` | [`RedLock::new([a.into(), b.into(), c.into()])`](RedLock::new) |
 //! | `lock.lock()`, `lock.lock(lease, unit)` | [`lock.lock()`](ReentrantLock::lock), [`lock.lock_with_lease(lease)`](ReentrantLock::lock_with_lease) |
 //! | `lock.tryLock(wait, unit)` | [`lock.try_lock_for(wait)`](ReentrantLock::try_lock_for) |
 //! | `lock.tryLock(wait, lease, unit)` | [`lock.try_lock_for_with_lease(wait, lease)`](ReentrantLock::try_lock_for_with_lease) |
@@ -75,6 +76,7 @@ mod multi;
 mod options;
 mod protocol;
 mod read_write;
+mod red;
 mod reentrant;
 mod settings;
 mod sync;
@@ -95,6 +97,7 @@ pub use options::Options;
 pub use read_write::{
     OwnedReadGuard, OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, WriteGuard, WriteLock,
 };
+pub use red::{OwnedRedGuard, RedGuard, RedLock};
 pub use reentrant::ReentrantLock;
 
 #[cfg(doctest)]

@@ -96,11 +96,15 @@ impl MultiLock {
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) without any member.
+    /// [`Config`](crate::ErrorKind::Config) without any member, and for a member that is a
+    /// [`RedLock`](crate::RedLock).
     pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut handles = Vec::new();
         for member in members {
-            handles.extend(member.into_handles());
+            let Some(all) = member.into_all() else {
+                return Err(Error::config("a RedLock cannot be one of several"));
+            };
+            handles.extend(all);
         }
         if handles.is_empty() {
             return Err(Error::config("a MultiLock needs a member"));

@@ -51,7 +51,7 @@ pub(crate) enum Wait {
 }
 
 /// Who acquires.
-struct Seeker {
+pub(super) struct Seeker {
     /// None: nobody but the guard itself.
     thread: Option<u64>,
     /// Its hold of another part that lets it have this one too.
@@ -174,7 +174,7 @@ impl Core {
         let place = self.contests.join(subject, wish, bid.is_clean());
         let (contest, number) = bid.take_place(place);
         let _bell = terms.cancel.as_ref().map(|token| {
-            token.attach(Bell {
+            token.attach(Bell::InLine {
                 contest: Arc::downgrade(&contest),
                 number,
             })
@@ -252,7 +252,7 @@ impl Core {
         self: &'a Arc<Self>,
         subject: &'a Arc<Subject>,
         terms: &Terms,
-    ) -> Bid<'a> {
+    ) -> (Bid<'a>, Seeker) {
         let thread = (!terms.owned).then(thread::current);
         let view = self
             .registry
@@ -263,7 +263,22 @@ impl Core {
             patience: Duration::ZERO,
         };
         let hold = self.candidate(subject, &seeker, view.own);
-        Bid::new(self, subject, hold, self.lease(terms), false)
+        let bid = Bid::new(self, subject, hold, self.lease(terms), false);
+        (bid, seeker)
+    }
+
+    /// Tries once, on whatever thread.
+    pub(super) fn try_once(
+        self: &Arc<Self>,
+        (mut bid, seeker): (Bid<'_>, Seeker),
+        terms: &Terms,
+        budget: Budget,
+    ) -> Result<Option<Grip>> {
+        self.check_open()?;
+        match self.attempt(&mut bid, &seeker, terms, budget)? {
+            Attempt::Held(grip) => Ok(Some(grip)),
+            Attempt::Refused(_) => Ok(None),
+        }
     }
 
     /// Makes a hold of what Redis has confirmed; `None` when it was over before the answer came.
@@ -379,7 +394,7 @@ impl Shared {
     /// would refuse.
     fn bury(&self, hold: &Arc<Hold>) {
         self.lose(hold, LostReason::Expired);
-        let _ = self.send_release(&hold.subject, hold, Left::NOTHING);
+        let _ = self.send_release(&hold.subject, hold, Left::NOTHING, None);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Core, grip::Grip, joint::Part, signal::Signal};
+use super::{Core, grip::Grip, joint::Part, parallel, signal::Signal};
 use crate::{
     error::{Error, Result},
     protocol::joint,
@@ -12,20 +12,24 @@ use crate::{
 pub(crate) struct Bundle {
     /// In the order of the members; none for one that is not held.
     grips: Vec<Option<Grip>>,
-    needed: usize,
-    /// So much of the time of each is not counted on.
-    margin: Duration,
+    rule: Rule,
     name: String,
     holder: String,
 }
 
+/// When several acquisitions are one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// So many must be held.
+    pub(super) needed: usize,
+    /// So much of the time of each is not counted on.
+    pub(super) margin: Duration,
+    /// Each is on a server of its own, none is waited for longer than this, and all are asked at once.
+    pub(super) apart: Option<Duration>,
+}
+
 impl Bundle {
-    pub(super) fn new(
-        names: &[&str],
-        grips: Vec<Option<Grip>>,
-        needed: usize,
-        margin: Duration,
-    ) -> Self {
+    pub(super) fn new(names: &[&str], grips: Vec<Option<Grip>>, rule: Rule) -> Self {
         let holder = |grip: &Option<Grip>| {
             grip.as_ref()
                 .map_or_else(|| "-".to_owned(), |one| one.holder().to_owned())
@@ -35,8 +39,7 @@ impl Bundle {
             name: names.join(","),
             holder: holders.join(","),
             grips,
-            needed,
-            margin,
+            rule,
         }
     }
 
@@ -54,10 +57,7 @@ impl Bundle {
 
     /// For how long enough of them are held.
     pub(crate) fn remaining(&self) -> Duration {
-        let mut times: Vec<Duration> = self.held().map(Grip::remaining).collect();
-        times.sort_unstable_by(|one, other| other.cmp(one));
-        let last = times.get(self.needed - 1).copied().unwrap_or_default();
-        last.saturating_sub(self.margin)
+        self.rule.remaining(self.held().map(Grip::remaining))
     }
 
     /// The names of those that are lost.
@@ -75,21 +75,22 @@ impl Bundle {
     }
 
     pub(crate) fn signal(&self) -> Signal {
-        Signal::of_many(
-            self.held().map(Grip::fated).collect(),
-            self.needed,
-            self.margin,
-        )
+        let members = self.held().map(Grip::fated).collect();
+        Signal::of_many(members, self.rule.needed, self.rule.margin)
     }
 
     /// Releases every member; an error when fewer than needed were held and released.
     pub(crate) fn unlock(mut self) -> Result<()> {
-        let results = release_all(std::mem::take(&mut self.grips));
-        enough(results, self.needed)
+        let results = release_all(std::mem::take(&mut self.grips), self.rule);
+        enough(results, self.rule.needed)
     }
 
-    fn ask_all(&self, ask: impl Fn(&Grip) -> Result<()>) -> Result<()> {
-        enough(self.held().map(ask).collect(), self.needed)
+    fn ask_all(&self, ask: impl Fn(&Grip) -> Result<()> + Sync) -> Result<()> {
+        let results = match self.rule.apart {
+            Some(_) => parallel::each(self.held().collect(), ask),
+            None => self.held().map(ask).collect(),
+        };
+        enough(results, self.rule.needed)
     }
 
     fn held(&self) -> impl Iterator<Item = &Grip> {
@@ -101,8 +102,18 @@ impl Drop for Bundle {
     fn drop(&mut self) {
         let grips = std::mem::take(&mut self.grips);
         if !grips.is_empty() {
-            drop_all(grips);
+            drop_all(grips, self.rule);
         }
+    }
+}
+
+impl Rule {
+    /// For how long enough of them are held, of which each is held for so long.
+    pub(super) fn remaining(self, each: impl Iterator<Item = Duration>) -> Duration {
+        let mut times: Vec<Duration> = each.collect();
+        times.sort_unstable_by(|one, other| other.cmp(one));
+        let last = times.get(self.needed - 1).copied().unwrap_or_default();
+        last.saturating_sub(self.margin)
     }
 }
 
@@ -113,13 +124,13 @@ impl fmt::Debug for Bundle {
 }
 
 /// Releases what was taken and is not wanted any more. What fails is told as with a dropped guard.
-pub(super) fn drop_all(grips: Vec<Option<Grip>>) {
+pub(super) fn drop_all(grips: Vec<Option<Grip>>, rule: Rule) {
     let names: Vec<(Arc<Core>, Arc<str>)> = grips
         .iter()
         .flatten()
         .map(|grip| (Arc::clone(grip.core()), Arc::clone(&grip.subject().name)))
         .collect();
-    for ((core, name), result) in names.into_iter().zip(release_all(grips)) {
+    for ((core, name), result) in names.into_iter().zip(release_all(grips, rule)) {
         if let Err(error) = result {
             core.tell_not_released(name, error);
         }
@@ -127,7 +138,11 @@ pub(super) fn drop_all(grips: Vec<Option<Grip>>) {
 }
 
 /// Releases each, those that can by one request; answers for each that there was, in their order.
-fn release_all(grips: Vec<Option<Grip>>) -> Vec<Result<()>> {
+fn release_all(grips: Vec<Option<Grip>>, rule: Rule) -> Vec<Result<()>> {
+    if rule.apart.is_some() {
+        let grips = grips.into_iter().flatten().collect();
+        return parallel::each(grips, |grip: Grip| grip.unlock_within(rule.apart));
+    }
     let mut results: Vec<Option<Result<()>>> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
     for (place, grip) in grips.into_iter().flatten().enumerate() {

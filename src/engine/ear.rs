@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Weak};
 
-use super::contest::Contest;
+use super::{contest::Contest, hold::Watch};
 use crate::{error::Error, transport::Listener};
 
 /// Hears the messages of a channel for a contest.
 pub(crate) struct Ear(Weak<Contest>);
 
 /// Wakes one waiter for good; what a token keeps.
-pub(crate) struct Bell {
-    pub(super) contest: Weak<Contest>,
-    pub(super) number: u64,
+pub(crate) enum Bell {
+    InLine { contest: Weak<Contest>, number: u64 },
+    Watching(Weak<Watch>),
 }
 
 impl Ear {
@@ -42,8 +42,17 @@ impl Listener for Ear {
 
 impl Bell {
     pub(crate) fn ring(&self) {
-        if let Some(contest) = self.contest.upgrade() {
-            contest.cancel(self.number);
+        match self {
+            Self::InLine { contest, number } => {
+                if let Some(contest) = contest.upgrade() {
+                    contest.cancel(*number);
+                }
+            }
+            Self::Watching(watch) => {
+                if let Some(watch) = watch.upgrade() {
+                    watch.ring();
+                }
+            }
         }
     }
 }

@@ -83,9 +83,14 @@ impl Grip {
         }
     }
 
-    pub(crate) fn unlock(mut self) -> Result<()> {
+    pub(crate) fn unlock(self) -> Result<()> {
+        self.unlock_within(None)
+    }
+
+    pub(super) fn unlock_within(mut self, limit: Option<Duration>) -> Result<()> {
         self.released = true;
-        self.core.release(&self.subject, &self.hold, self.share)
+        let Self { core, hold, .. } = &self;
+        core.release(&self.subject, hold, self.share, limit)
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
@@ -115,7 +120,10 @@ impl Grip {
             Err(error) => return Err((error, Box::new(self))),
         };
         self.released = true;
-        match self.core.release(&self.subject, &self.hold, self.share) {
+        match self
+            .core
+            .release(&self.subject, &self.hold, self.share, None)
+        {
             Err(error) if error.kind() == ErrorKind::NotHeld => {
                 // Then nothing let the other in, and it goes.
                 Err((error, Box::new(self)))
@@ -160,7 +168,10 @@ impl Drop for Grip {
         if self.released || self.core.is_closed() {
             return;
         }
-        if let Err(error) = self.core.release(&self.subject, &self.hold, self.share) {
+        if let Err(error) = self
+            .core
+            .release(&self.subject, &self.hold, self.share, None)
+        {
             self.tell_failed(error);
         }
     }

@@ -117,7 +117,7 @@ impl Watch {
         }
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         *self.rung.lock() += 1;
         self.changed.notify_all();
     }

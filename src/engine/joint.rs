@@ -38,7 +38,7 @@ impl Core {
         loop {
             let mut bids: Vec<Bid<'_>> = subjects
                 .iter()
-                .map(|subject| self.bid_once(subject, terms))
+                .map(|subject| self.bid_once(subject, terms).0)
                 .collect();
             let (said, sent) = self.ask_jointly(&mut bids, self.lease(terms))?;
             let lost = match said {

@@ -15,6 +15,8 @@ mod line;
 mod model;
 mod multi;
 mod orphan;
+mod parallel;
+mod red;
 mod registry;
 mod release;
 mod rest;
@@ -39,6 +41,7 @@ pub(crate) use grip::Grip;
 use hold::Hold;
 pub(crate) use multi::{Member, acquire as acquire_all};
 use orphan::Orphan;
+pub(crate) use red::{acquire as acquire_majority, majority};
 pub(crate) use signal::Signal;
 use threads::Threads;
 

@@ -10,7 +10,7 @@ use std::{
 use super::{
     Core, Terms, Wait,
     acquire::{cancelled, check, is_passing},
-    bundle::{self, Bundle},
+    bundle::{self, Bundle, Rule},
     grip::Grip,
     joint::Jointly,
 };
@@ -197,25 +197,37 @@ impl<'a> Taken<'a> {
         Ok(())
     }
 
+    fn rule(&self) -> Rule {
+        Rule {
+            needed: self.members.len(),
+            margin: Duration::ZERO,
+            apart: None,
+        }
+    }
+
     fn into_bundle(mut self) -> Bundle {
         let names: Vec<&str> = self.members.iter().map(|one| &*one.subject.name).collect();
-        let needed = names.len();
         let grips = std::mem::take(&mut self.grips);
-        Bundle::new(&names, grips, needed, Duration::ZERO)
+        Bundle::new(&names, grips, self.rule())
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        bundle::drop_all(std::mem::take(&mut self.grips));
+        bundle::drop_all(std::mem::take(&mut self.grips), self.rule());
     }
 }
 
 /// From half of it to all of it, by chance.
 fn window() -> Duration {
-    let chance = RandomState::new().hash_one(Instant::now().elapsed().as_nanos());
-    let half = WINDOW / 2;
-    half + half.mul_f64((chance % 1024) as f64 / 1024.0)
+    by_chance(WINDOW / 2, WINDOW)
+}
+
+/// A time between these two.
+pub(super) fn by_chance(least: Duration, most: Duration) -> Duration {
+    // Each has keys of its own, from the system's source of chance.
+    let chance = RandomState::new().hash_one(0) % 1024;
+    least + (most - least).mul_f64(chance as f64 / 1024.0)
 }
 
 /// Leases that began so close together are not worth another request.

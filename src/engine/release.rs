@@ -16,7 +16,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::{Event, LostReason},
     protocol::{Claim, HandedOver, Left, Queueing, Released, Standing, Subject},
-    transport::{Answer, Failure, Lane},
+    transport::{Answer, Budget, Failure, Lane},
 };
 
 /// A lock goes from thread to thread of one client so often, or so long, before others have a
@@ -41,11 +41,14 @@ struct Heir<'a> {
 
 impl Shared {
     /// Gives up one acquisition of a hold. Whatever the answer, nothing of it is renewed after.
+    ///
+    /// A limit is for those who do not wait for one server among several.
     pub(super) fn release(
         &self,
         subject: &Arc<Subject>,
         hold: &Arc<Hold>,
         share: u64,
+        limit: Option<Duration>,
     ) -> Result<()> {
         self.check_open()?;
         if !hold.is_held() {
@@ -58,20 +61,26 @@ impl Shared {
             self.lose(hold, LostReason::Expired);
         }
         let result = if left.count > 0 {
-            self.send_release(subject, hold, left).map(drop)
+            self.send_release(subject, hold, left, limit).map(drop)
         } else {
             // Before the request is sent: no renewal may follow a release.
             self.registry.remove(hold);
-            self.release_last(subject, hold)
+            self.release_last(subject, hold, limit)
         };
         hold.end_share(share);
         result.map_err(|error| error.about(&subject.key))
     }
 
-    fn release_last(&self, subject: &Arc<Subject>, hold: &Arc<Hold>) -> Result<()> {
+    fn release_last(
+        &self,
+        subject: &Arc<Subject>,
+        hold: &Arc<Hold>,
+        limit: Option<Duration>,
+    ) -> Result<()> {
         let contests = self.contests.of(&subject.key);
         if contests.is_empty() {
-            return self.send_release(subject, hold, Left::NOTHING).map(drop);
+            let nothing = Left::NOTHING;
+            return self.send_release(subject, hold, nothing, limit).map(drop);
         }
         let heirs = self.heirs(subject, hold, &contests);
         let (lines, others): (Vec<_>, Vec<_>) = contests
@@ -84,8 +93,8 @@ impl Shared {
             line.releasing();
         }
         let told = match heirs.is_empty() {
-            true => self.send_release(subject, hold, Left::NOTHING),
-            false => self.hand_over(subject, hold, heirs),
+            true => self.send_release(subject, hold, Left::NOTHING, limit),
+            false => self.hand_over(subject, hold, heirs, limit),
         };
         if !matches!(told, Ok(None)) {
             for other in &others {
@@ -143,12 +152,13 @@ impl Shared {
         subject: &Arc<Subject>,
         hold: &Arc<Hold>,
         heirs: Vec<Heir<'_>>,
+        limit: Option<Duration>,
     ) -> Result<Option<u64>> {
         let claims: Vec<Claim<'_>> = heirs.iter().map(Heir::claim).collect();
         let ask = subject.kind.hand_over(subject, &hold.holder, &claims);
         let answer = self
             .transport
-            .call(Lane::Release, &ask.request, None, self.short_budget());
+            .call(Lane::Release, &ask.request, None, self.limited(limit));
         drop(claims);
         let answer = match answer {
             Ok(answer) => answer,
@@ -198,7 +208,7 @@ impl Shared {
         self.register(&next);
         if let Err((next, (share, _))) = contest.grant(number, (next, share)) {
             // It gave up meanwhile: the lock goes on as if it had released at once.
-            let _ = self.release(&next.subject, &next, share);
+            let _ = self.release(&next.subject, &next, share, None);
         }
     }
 
@@ -222,11 +232,13 @@ impl Shared {
         subject: &Subject,
         hold: &Arc<Hold>,
         left: Left,
+        limit: Option<Duration>,
     ) -> Result<Option<u64>> {
-        let mut budget = self.short_budget();
+        let mut budget = self.limited(limit);
         if !hold.is_held() {
             // The time of one attempt. That a connection was found dead is no reason not to ask.
-            budget.deadline = Instant::now() + self.settings.response_timeout;
+            let one = Instant::now() + self.settings.response_timeout;
+            budget.deadline = budget.deadline.min(one);
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
         match self
@@ -280,6 +292,14 @@ impl Shared {
                 Err(not_held())
             }
         }
+    }
+
+    fn limited(&self, limit: Option<Duration>) -> Budget {
+        let mut budget = self.short_budget();
+        if let Some(limit) = limit {
+            budget.deadline = budget.deadline.min(Instant::now() + limit);
+        }
+        budget
     }
 
     /// A guard was dropped, and its release failed.

@@ -162,6 +162,11 @@ impl Transport {
         }
     }
 
+    /// Host and port, or socket.
+    pub(crate) fn server(&self) -> &str {
+        self.endpoint.server()
+    }
+
     pub(crate) fn notifier(&self) -> &Arc<Notifier> {
         &self.notifier
     }

@@ -18,6 +18,7 @@ mod model;
 mod multi;
 mod notifier;
 mod read_write;
+mod red;
 mod regressions;
 mod scenarios;
 mod scenarios_fair;

@@ -3,9 +3,9 @@
 use lockson::{
     AnyGuard, AnyLock, AnyOwnedGuard, CancelToken, Client, ClientBuilder, ClientState, Ended,
     Error, ErrorKind, Event, FairLock, Holder, Inspection, LockGuard, LostReason, LostSignal,
-    MultiGuard, MultiLock, Options, OwnedLockGuard, OwnedMultiGuard, OwnedReadGuard,
-    OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, ReentrantLock, Ttl, Waiter, WriteGuard,
-    WriteLock,
+    MultiGuard, MultiLock, Options, OwnedLockGuard, OwnedMultiGuard, OwnedReadGuard, OwnedRedGuard,
+    OwnedWriteGuard, ReadGuard, ReadLock, ReadWriteLock, RedGuard, RedLock, ReentrantLock, Ttl,
+    Waiter, WriteGuard, WriteLock,
 };
 
 macro_rules! send_and_sync {
@@ -55,15 +55,19 @@ send_and_sync!(
     OwnedLockGuard,
     OwnedMultiGuard,
     OwnedReadGuard,
+    OwnedRedGuard,
     OwnedWriteGuard,
     ReadLock,
     ReadWriteLock,
+    RedLock,
     ReentrantLock,
     Ttl,
     Waiter,
     WriteLock,
 );
-sync_but_not_send!(AnyGuard, LockGuard, MultiGuard, ReadGuard, WriteGuard);
+sync_but_not_send!(
+    AnyGuard, LockGuard, MultiGuard, ReadGuard, RedGuard, WriteGuard
+);
 
 const _: () = assert_static::<OwnedLockGuard>();
 const _: () = assert_static::<AnyOwnedGuard>();

@@ -1,0 +1,162 @@
+//! A majority, in time, or nothing.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use lockson::{ErrorKind, RedLock};
+use redis::Commands;
+
+use super::{Scene, clients, red};
+use crate::support::{Ground, eventually};
+
+#[test]
+fn a_majority_is_enough_and_less_is_nothing() {
+    for members in [3_usize, 5] {
+        let ground = Ground::new();
+        let scene = Scene::new(&ground, members);
+        let lock = scene.lock();
+        // Every pattern of members that somebody else has.
+        for mask in 0..1_u32 << members {
+            let is_taken = |place: usize| mask & (1 << place) != 0;
+            for (place, server) in scene.servers.iter().enumerate() {
+                if is_taken(place) {
+                    let mut redis = server.connection();
+                    let _: i64 = redis.hset(&scene.name, "other:1", 1).expect("HSET");
+                }
+            }
+            let free = members - mask.count_ones() as usize;
+            let taken = lock.try_lock().expect("answered");
+            assert_eq!(taken.is_some(), free > members / 2, "{mask:b}");
+            if let Some(guard) = taken {
+                let holders: Vec<&str> = guard.holder().split(',').collect();
+                for (place, holder) in holders.iter().enumerate() {
+                    assert_eq!(*holder == "-", is_taken(place), "{holders:?}");
+                }
+                guard.unlock().expect("held");
+            }
+            for (place, server) in scene.servers.iter().enumerate() {
+                let mut redis = server.connection();
+                let fields: Vec<String> = redis.hkeys(&scene.name).expect("HKEYS");
+                let expected: &[&str] = if is_taken(place) { &["other:1"] } else { &[] };
+                assert_eq!(fields, expected, "{mask:b}");
+                let _: i64 = redis.del(&scene.name).expect("DEL");
+            }
+        }
+    }
+}
+
+#[test]
+fn validity_is_what_is_left_of_the_lease() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground, 3);
+    let lock = scene.lock();
+    let guard = lock
+        .try_lock_with_lease(Duration::from_secs(10))
+        .expect("answered")
+        .expect("free");
+    let validity = guard.validity();
+    // Less one hundredth and two milliseconds.
+    assert!(validity <= Duration::from_millis(9898), "{validity:?}");
+    assert!(validity > Duration::from_secs(8), "{validity:?}");
+    assert!(lock.is_held_by_current_thread().expect("answered"));
+    let again = lock.lock().expect("its own");
+    again.unlock().expect("held");
+    guard.verify().expect("held");
+    guard.unlock().expect("held");
+    // Nothing would be left of it.
+    let short = lock.try_lock_with_lease(Duration::from_millis(1));
+    assert!(short.expect("answered").is_none());
+}
+
+#[test]
+fn members_that_do_not_fit_are_refused() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground, 1);
+    let same = clients(&ground, &scene.servers, |plain| plain);
+    let member = |one: &lockson::Client| one.reentrant_lock(&scene.name).into();
+    let errors = [
+        RedLock::new([]).expect_err("none"),
+        RedLock::new([member(&scene.clients[0]), member(&same[0])]).expect_err("one server"),
+        RedLock::new([scene.lock().into()]).expect_err("made of several"),
+        lockson::MultiLock::new([scene.lock().into()]).expect_err("made of several"),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    }
+    scene
+        .lock()
+        .lock()
+        .expect("one is allowed")
+        .unlock()
+        .expect("held");
+}
+
+#[test]
+fn who_waits_is_told() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground, 3);
+    let others = clients(&ground, &scene.servers, |plain| plain);
+    let (lock, other) = (scene.lock(), red(&others, &scene.name));
+    let guard = lock.lock().expect("free");
+    let began = Instant::now();
+    let refused = other.try_lock_for(Duration::from_millis(300));
+    assert!(refused.expect("answered").is_none());
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.lock().map(|guard| guard.unlock()));
+        let channel = format!("redisson_lock__channel:{{{}}}", scene.name);
+        for server in &scene.servers {
+            eventually(SOON, "it listens", || {
+                let (_, ears): (String, u64) = redis::cmd("PUBSUB")
+                    .arg("NUMSUB")
+                    .arg(&channel)
+                    .query(&mut server.connection())
+                    .expect("PUBSUB");
+                ears > 0
+            });
+        }
+        guard.unlock().expect("held");
+        waiter
+            .join()
+            .expect("ends well")
+            .expect("let in")
+            .expect("held");
+    });
+}
+
+#[test]
+fn stopped_servers_below_half_do_not_matter() {
+    let ground = Ground::alone();
+    let scene = Scene::new(&ground, 5);
+    let lock = scene.lock();
+    lock.lock().expect("free").unlock().expect("held");
+    for server in &scene.servers[..2] {
+        server.freeze();
+    }
+    for _ in 0..3 {
+        let began = Instant::now();
+        let guard = lock.try_lock().expect("answered").expect("a majority");
+        println!("two of five stopped: held after {:?}", began.elapsed());
+        guard.unlock().expect("held");
+    }
+    scene.servers[2].freeze();
+    let began = Instant::now();
+    let refused = lock.try_lock_for(Duration::from_secs(1));
+    assert!(refused.expect("two answered").is_none());
+    println!("three of five stopped: refused after {:?}", began.elapsed());
+    for server in &scene.servers[..3] {
+        server.thaw();
+    }
+    for server in &scene.servers {
+        eventually(SOON, "nothing is left", || {
+            !server
+                .connection()
+                .exists::<_, bool>(&scene.name)
+                .expect("EXISTS")
+        });
+    }
+}
+
+const SOON: Duration = Duration::from_secs(20);
