@@ -332,6 +332,10 @@ mod tests {
         socket.write_all(b"+OK\r\n+OK\r\n+OK\r\n").expect("sent");
     }
 
+    fn hangs_up(mut socket: &TcpStream) -> bool {
+        socket.read(&mut [0]).expect("in time") == 0
+    }
+
     #[test]
     fn a_connection_that_was_begun_for_another_fails_for_that_one_alone() {
         let server = Server::new();
@@ -349,6 +353,33 @@ mod tests {
             let lent = caller.join().expect("no panic");
             assert!(!lent.expect("its own came well").is_broken());
         });
+    }
+
+    #[test]
+    fn trimming_closes_what_nobody_used_for_so_long() {
+        let server = Server::new();
+        let pool = server.pool(4);
+        let (mut lent, sockets) = thread::scope(|scope| {
+            let lend = || pool.lend(Lane::Acquire, Instant::now() + PATIENCE);
+            let callers: Vec<_> = (0..3).map(|_| scope.spawn(lend)).collect();
+            let sockets: Vec<_> = (0..3).map(|_| server.next()).collect();
+            sockets.iter().for_each(greet);
+            let lent: Vec<_> = callers
+                .into_iter()
+                .map(|caller| caller.join().expect("no panic").expect("connected"))
+                .collect();
+            (lent, sockets)
+        });
+        let used = lent.pop();
+        drop(lent);
+        pool.trim(Duration::from_secs(3600));
+        assert_eq!(pool.open_connections(), 3);
+        pool.trim(Duration::ZERO);
+        assert_eq!(pool.open_connections(), 1, "the one on loan");
+        drop(used);
+        pool.trim(Duration::ZERO);
+        assert_eq!(pool.open_connections(), 0);
+        assert!(sockets.iter().all(hangs_up));
     }
 
     const PATIENCE: Duration = Duration::from_secs(10);
