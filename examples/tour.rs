@@ -1,5 +1,7 @@
 //! A short walk through the crate, on a private redis-server or on the one that REDIS_URL names.
 
+#[path = "tour/fair_queue.rs"]
+mod fair_queue;
 #[path = "tour/private_server.rs"]
 mod private_server;
 #[path = "tour/second_process.rs"]
@@ -11,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{Client, ReentrantLock, Result, Ttl};
+use lockson::{CancelToken, Client, ReentrantLock, Result, Ttl};
 
 use second_process::SecondProcess;
 
@@ -29,6 +31,8 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     kept_alive(&url)?;
     lost(&client, &url)?;
     waiting(&client, &url)?;
+    giving_up(&client)?;
+    fair_queue::first_come_first_served(&client)?;
     Ok(())
 }
 
@@ -174,6 +178,35 @@ fn waiting(client: &Client, url: &str) -> std::result::Result<(), Box<dyn Error>
     let late = other.entered()?.saturating_duration_since(released);
     println!("   it told us that it was in after {late:.1?}");
     Ok(())
+}
+
+fn giving_up(client: &Client) -> Result<()> {
+    println!("\n8. Nobody has to wait for ever.");
+    let lock = client.reentrant_lock("tour:orders:42");
+    let guard = lock.lock()?;
+    let token = CancelToken::new();
+    thread::scope(|scope| {
+        // In other threads: this one has the lock, and would get it again.
+        let timed = scope.spawn(|| {
+            let began = Instant::now();
+            let got = lock.try_lock_for(Duration::from_millis(200))?;
+            Ok::<_, lockson::Error>((got.is_none(), began.elapsed()))
+        });
+        let (refused, passed) = timed.join().expect("the thread ends")?;
+        let answer = if refused { "None" } else { "let in?!" };
+        println!("   try_lock_for(200ms): {answer}, after {passed:.1?}");
+
+        let waiting = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+        while client.state().waiters == 0 && !waiting.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        token.cancel();
+        match waiting.join().expect("the thread ends") {
+            Err(error) => println!("   token.cancel(): {error}"),
+            Ok(()) => println!("   token.cancel(): let in?!"),
+        }
+        guard.unlock()
+    })
 }
 
 fn show(lock: &ReentrantLock) -> Result<()> {

@@ -54,7 +54,7 @@ use crate::{
 /// let lock = client.fair_lock("tickets");
 /// let guard = lock.lock()?; // after all who came before
 /// for waiter in lock.inspect()?.queue {
-///     println!("then {}, for at least {:?}", waiter.holder, waiter.left);
+///     println!("then {}", waiter.holder);
 /// }
 /// guard.unlock()?; // the first of them has it now
 /// # Ok::<(), lockson::Error>(())

@@ -32,14 +32,18 @@ pub struct Inspection {
     pub waiters: usize,
 }
 
-/// One entry of the queue in an [`Inspection`].
+/// One that waits for a fair lock, in the queue of an [`Inspection`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
     /// Client and number, as they stand in Redis: `uuid:number`.
     pub holder: String,
-    /// How long others must wait before they may pass it; zero when they may, none when Redis has
-    /// no such time.
+    /// For how long its place is kept for it from now on if nothing more is heard of it.
+    ///
+    /// Then it is taken for dead, and those behind it may pass. A waiter of this crate that lives
+    /// starts this time anew at least every three seconds; one of Redisson sets it once, when it
+    /// comes. It does not say when the waiter will get the lock. Zero means that it may be passed
+    /// already; `None`, that Redis has no time for it, which no client writes.
     pub left: Option<Duration>,
 }
 

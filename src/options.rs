@@ -95,8 +95,10 @@ impl<'a, L: Lock> Options<'a, L> {
     ///
     /// # Errors
     ///
-    /// [`Config`](crate::ErrorKind::Config) for options that do not fit, and those of
-    /// [`try_lock`](Lock::try_lock).
+    /// [`Config`](crate::ErrorKind::Config) for options that do not fit,
+    /// [`Cancelled`](crate::ErrorKind::Cancelled) when the token of [`cancel`](Self::cancel) was
+    /// cancelled before the lock was got, and those of [`lock`](Lock::lock) or, with a limited
+    /// wait, of [`try_lock_for`](Lock::try_lock_for).
     pub fn acquire(self) -> Result<Option<L::Guard>> {
         self.lock.acquire_bound(self.terms)
     }

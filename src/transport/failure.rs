@@ -43,8 +43,11 @@ fn kind(cause: &RedisError) -> ErrorKind {
         redis::ErrorKind::InvalidClientConfig => ErrorKind::Config,
         redis::ErrorKind::RESP3NotSupported => ErrorKind::Unsupported,
         _ => match cause.code() {
-            // Redis 6.2 wraps the errors of a script in one of its own, with the code in the text.
-            Some("ERR") => cause.detail().map_or(ErrorKind::Protocol, kind_in_text),
+            // Redis 6.2 wraps the errors of a script in one of its own, or begins those that the
+            // script hands on with the line: the code is in the text.
+            Some(code) if code == "ERR" || code.starts_with("@user_script") => {
+                cause.detail().map_or(ErrorKind::Protocol, kind_in_text)
+            }
             Some(code) => kind_of_code(code).unwrap_or(ErrorKind::Protocol),
             None => ErrorKind::Protocol,
         },
@@ -131,6 +134,10 @@ mod tests {
             ),
             (
                 "ERR The user executing the script can't run this command or subcommand",
+                ErrorKind::NoPermission,
+            ),
+            (
+                "@user_script: 10: The user executing the script can't run this command",
                 ErrorKind::NoPermission,
             ),
         ] {

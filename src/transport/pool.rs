@@ -69,6 +69,7 @@ impl Shared {
 #[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 enum Slot {
     Live(Connection, u64),
+    /// Why there is no connection, and when it was begun.
     Failed(Error, Instant),
     /// Lent and kept by the borrower.
     Taken,
@@ -119,8 +120,9 @@ impl Pool {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut slot = connections.get_timeout(left).map_err(|_| late())?;
             match &mut *slot {
-                Slot::Failed(error, at) if *at >= since => return Err(error.clone()),
-                // Meant for somebody who had given up by then: it may be long out of date.
+                Slot::Failed(error, began) if *began >= since => return Err(error.clone()),
+                // Begun for somebody else, it may have met what is over by now: a server that was
+                // down, a kill that also took the connections this caller has tried.
                 Slot::Failed(..) | Slot::Taken => {}
                 Slot::Live(connection, generation) => {
                     if *generation < self.shared.generation.load(Ordering::Acquire) {
@@ -247,11 +249,12 @@ impl r2d2::ManageConnection for Manager {
 
     fn connect(&self) -> std::result::Result<Slot, Infallible> {
         let generation = self.shared.generation.load(Ordering::Acquire);
+        let began = Instant::now();
         Ok(match self.endpoint.open(Duration::MAX) {
             // It took its time: nobody will ever ask for this one.
-            Ok(_) if self.shared.is_closed() => Slot::Failed(Error::closed(), Instant::now()),
+            Ok(_) if self.shared.is_closed() => Slot::Failed(Error::closed(), began),
             Ok(connection) => Slot::Live(connection, generation),
-            Err(error) => Slot::Failed(error, Instant::now()),
+            Err(error) => Slot::Failed(error, began),
         })
     }
 
@@ -265,4 +268,119 @@ impl r2d2::ManageConnection for Manager {
             Slot::Failed(..) | Slot::Taken => true,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        thread,
+    };
+
+    use super::*;
+    use crate::settings::Settings;
+
+    /// A server of which the test plays every move.
+    struct Server(TcpListener);
+
+    impl Server {
+        fn new() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
+            // An accept by itself has no bound.
+            listener
+                .set_nonblocking(true)
+                .expect("a socket may not block");
+            Self(listener)
+        }
+
+        fn pool(&self, size: usize) -> Pool {
+            let addr = self.0.local_addr().expect("a bound socket has an address");
+            let settings = Arc::new(Settings {
+                connect_timeout: PATIENCE,
+                ..Settings::default()
+            });
+            let endpoint = Endpoint::parse(&format!("redis://{addr}/"), "test".into(), settings);
+            Pool::new(Arc::new(endpoint.expect("a URL")), size, PATIENCE)
+        }
+
+        /// The next who connects; not answered yet.
+        fn next(&self) -> TcpStream {
+            let deadline = Instant::now() + PATIENCE;
+            let socket = loop {
+                match self.0.accept() {
+                    Ok((socket, _)) => break socket,
+                    Err(_) => assert!(Instant::now() < deadline, "nobody connects"),
+                }
+                thread::sleep(Duration::from_millis(1));
+            };
+            socket.set_nonblocking(false).expect("a socket may block");
+            socket
+                .set_read_timeout(Some(PATIENCE))
+                .expect("a socket has a timeout");
+            socket
+        }
+    }
+
+    fn greet(mut socket: &TcpStream) {
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"ROLE\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).expect("it greets");
+            heard.extend(byte);
+        }
+        socket.write_all(b"+OK\r\n+OK\r\n+OK\r\n").expect("sent");
+    }
+
+    fn hangs_up(mut socket: &TcpStream) -> bool {
+        socket.read(&mut [0]).expect("in time") == 0
+    }
+
+    #[test]
+    fn a_connection_that_was_begun_for_another_fails_for_that_one_alone() {
+        let server = Server::new();
+        let pool = server.pool(4);
+        let soon = Instant::now() + Duration::from_millis(20);
+        pool.lend(Lane::Acquire, soon).expect_err("nobody answers");
+        let abandoned = server.next();
+        thread::scope(|scope| {
+            let caller = scope.spawn(|| pool.lend(Lane::Acquire, Instant::now() + PATIENCE));
+            let own = server.next();
+            drop(abandoned);
+            // One more is asked for when the failure has been put aside.
+            let _another = server.next();
+            greet(&own);
+            let lent = caller.join().expect("no panic");
+            assert!(!lent.expect("its own came well").is_broken());
+        });
+    }
+
+    #[test]
+    fn trimming_closes_what_nobody_used_for_so_long() {
+        let server = Server::new();
+        let pool = server.pool(4);
+        let (mut lent, sockets) = thread::scope(|scope| {
+            let lend = || pool.lend(Lane::Acquire, Instant::now() + PATIENCE);
+            let callers: Vec<_> = (0..3).map(|_| scope.spawn(lend)).collect();
+            let sockets: Vec<_> = (0..3).map(|_| server.next()).collect();
+            sockets.iter().for_each(greet);
+            let lent: Vec<_> = callers
+                .into_iter()
+                .map(|caller| caller.join().expect("no panic").expect("connected"))
+                .collect();
+            (lent, sockets)
+        });
+        let used = lent.pop();
+        drop(lent);
+        pool.trim(Duration::from_secs(3600));
+        assert_eq!(pool.open_connections(), 3);
+        pool.trim(Duration::ZERO);
+        assert_eq!(pool.open_connections(), 1, "the one on loan");
+        drop(used);
+        pool.trim(Duration::ZERO);
+        assert_eq!(pool.open_connections(), 0);
+        assert!(sockets.iter().all(hangs_up));
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(10);
 }

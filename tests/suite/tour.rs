@@ -31,6 +31,10 @@ fn the_tour_ends_well() {
         "a second thread waits",
         "a second process, ",
         "it was in after",
+        "try_lock_for(200ms): None, after ",
+        "token.cancel(): cancelled",
+        "queue 3: ",
+        "in the order of the queue: yes",
     ] {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }

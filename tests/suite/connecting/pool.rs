@@ -1,6 +1,7 @@
 //! The pool: who gets a connection, how many there are, and that releases come first.
 
 use std::{
+    env,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,8 +16,34 @@ use super::{BOUND, LONG, SLACK, connections_of, exists, patience, timed, use_loc
 use crate::support::{
     Ground, Proxy, eventually,
     proxy::{ALWAYS, script},
-    watched,
+    watched, within,
 };
+
+#[test]
+fn connections_that_nobody_uses_rest_for_a_minute() {
+    let ground = Ground::new();
+    let server = ground.server();
+    // It looks after them as often as after its holds.
+    let often = Duration::from_millis(300);
+    let builder = Client::builder().lock_watchdog_timeout(often);
+    let client = watched(&ground, builder.connect(&server.url()));
+    let open = eventually(BOUND, "several connections are open", || {
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let lock = client.reentrant_lock(ground.name(&format!("L{number}")));
+                scope.spawn(move || drop(lock.try_lock().expect("an answer").expect("free")));
+            }
+        });
+        Some(client.state().connections).filter(|open| *open >= 3)
+    });
+    let long = env::var_os("LOCKSON_LONG").is_some();
+    let kept = Duration::from_secs(if long { 55 } else { 1 });
+    let closed = within(kept, || client.state().connections < open);
+    assert!(closed.is_none(), "closed before the minute was over");
+    if long {
+        eventually(BOUND, "all are closed", || client.state().connections == 0);
+    }
+}
 
 #[test]
 fn releases_do_not_wait_for_acquirers() {

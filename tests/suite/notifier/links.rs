@@ -110,16 +110,21 @@ fn a_mended_link_wakes_at_once_again() {
     let ground = Ground::alone();
     let server = ground.server();
     let proxy = Proxy::to(server.addr());
+    let told = Told::default();
     let waiting = client_with(&ground, &proxy.url(), |settings| {
-        settings.response_timeout(Duration::from_millis(300))
+        settings
+            .response_timeout(Duration::from_millis(300))
+            .on_event(told.handler())
     });
     let holding = client(&ground, &server.url());
     let name = &ground.name("L");
     let guard = taken(&holding.reentrant_lock(name));
     let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
     proxy.black_hole(true);
-    // Longer than the notifier believes in a silent link.
-    thread::sleep(Duration::from_millis(2600));
+    eventually(BOUND, "the notifier gives the silent link up", || {
+        let mut told = told.all().into_iter();
+        told.any(|event| matches!(event, Event::NotifierDisconnected { .. }))
+    });
     proxy.black_hole(false);
     let mended = Instant::now();
     eventually(Duration::from_secs(4), "the link is replaced", || {

@@ -16,13 +16,13 @@ fn garbage_costs_an_attempt_at_most() {
     let (waiting, holding) = pair(&ground);
     let (guard, waiter) = contended(&ground, &waiting, &holding);
     let name = &guard.name().to_owned();
-    std::thread::sleep(Duration::from_millis(100));
     let before = server.script_calls();
     let mut redis = server.connection();
     for message in GARBAGE {
         let heard: u64 = redis.publish(channel(name), message).expect("PUBLISH");
         assert_eq!(heard, 1);
     }
+    // Attempts that there should not be have this time to show themselves.
     std::thread::sleep(Duration::from_millis(300));
     let calls = server.script_calls() - before;
     assert!(calls <= GARBAGE.len() as u64 + 1, "{calls} attempts");
@@ -43,7 +43,6 @@ fn a_flood_of_forged_messages_is_survived() {
         let all = channels(&server);
         all.into_iter().find(|one| one.ends_with(":wake"))
     });
-    std::thread::sleep(Duration::from_millis(100));
     let before = server.script_calls();
     let mut redis = server.connection();
     let mut flood = redis::pipe();
@@ -52,6 +51,7 @@ fn a_flood_of_forged_messages_is_survived() {
         flood.cmd("PUBLISH").arg(&wake).arg("x").ignore();
     }
     flood.query::<()>(&mut redis).expect("PUBLISH");
+    // As above.
     std::thread::sleep(Duration::from_millis(500));
     let calls = server.script_calls() - before;
     println!("100 forged messages: {calls} attempts");

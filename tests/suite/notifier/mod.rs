@@ -28,8 +28,13 @@ fn pair(ground: &Ground) -> (Client, Client) {
 #[track_caller]
 fn contended(ground: &Ground, waiting: &Client, holding: &Client) -> (LockGuard, Waiter) {
     let name = &ground.name("L");
+    let server = ground.server();
     let guard = taken(&holding.reentrant_lock(name));
-    let waiter = Waiter::listening(&ground.server(), &waiting.reentrant_lock(name), name);
+    let before = server.script_calls();
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    eventually(BOUND, "it looked when it came and when it listened", || {
+        server.script_calls() >= before + 2
+    });
     (guard, waiter)
 }
 

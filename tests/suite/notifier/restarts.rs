@@ -1,14 +1,11 @@
 //! The server goes away under waiting threads.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use lockson::ErrorKind;
 
 use super::{BOUND, PATIENCE, Waiter, client, client_with, listeners, taken};
-use crate::support::{Ground, eventually};
+use crate::support::{Ground, Told, eventually};
 
 #[test]
 fn all_get_in_when_the_server_comes_back_empty() {
@@ -23,7 +20,10 @@ fn all_get_in_when_the_server_comes_back_with_the_lock() {
 fn under_a_hundred_waiters(aof: bool) {
     let ground = Ground::new();
     let server = ground.server_with(|plain| if aof { plain.aof() } else { plain });
-    let waiting = client(&ground, &server.url());
+    let told = Told::default();
+    let waiting = client_with(&ground, &server.url(), |settings| {
+        settings.on_event(told.handler())
+    });
     let name = &ground.name("L");
     // Nobody releases it: with its key it ends by its time.
     server.cli(&["HSET", name, "somebody:1", "1"]);
@@ -34,7 +34,7 @@ fn under_a_hundred_waiters(aof: bool) {
         waiting.state().waiters == 100 && listeners(&server, name) == 1
     });
     server.kill();
-    thread::sleep(Duration::from_millis(500));
+    eventually(BOUND, "the loss is noticed", || told.all().pop().is_some());
     server.restart();
     let back = Instant::now();
     let last = waiters.into_iter().map(Waiter::entered).max();

@@ -72,6 +72,7 @@ fn eight_threads_share_a_hot_name() {
                 })
             })
             .collect();
+        // For how long it is counted.
         thread::sleep(secs(2));
         over.store(true, Ordering::Relaxed);
         threads

@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use lockson::{Ended, LostReason};
+
 use super::{
     SOON, channel, leased, millis, nothing_left, secs, wait_for_listener, wait_for_waiters,
 };
@@ -98,7 +100,7 @@ fn a_shorter_lease_is_announced() {
         let near = scope.spawn(|| {
             // Never unlocked in time.
             let guard = lock.lock_with_lease(secs(1)).expect("woken");
-            thread::sleep(millis(1_200));
+            assert_eq!(guard.lost().wait(SOON), Ended::Lost(LostReason::Expired));
             drop(guard);
         });
         wait_for_waiters(&ours, 1);
@@ -149,6 +151,7 @@ fn others_are_not_starved() {
             }
             (count, longest)
         });
+        // For how long it is counted.
         thread::sleep(secs(2));
         over.store(true, relaxed);
         let crowd: u64 = crowd

@@ -5,11 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lockson::{Ended, LostReason};
+
 use super::{
     SOON, leased, listeners, millis, nothing_left, other_thread, secs, taken, timed,
     wait_for_listener, wait_for_waiters,
 };
-use crate::support::{Ground, connect};
+use crate::support::{Ground, connect, eventually};
 
 #[test]
 fn an_unlock_wakes_the_waiter_of_another_client() {
@@ -21,6 +23,7 @@ fn an_unlock_wakes_the_waiter_of_another_client() {
     let mut delays: Vec<Duration> = (0..20)
         .map(|_| {
             let guard = taken(&holder);
+            let calls = server.script_calls();
             thread::scope(|scope| {
                 let waiting = scope.spawn(|| {
                     let guard = waiter.lock().expect("woken");
@@ -30,8 +33,9 @@ fn an_unlock_wakes_the_waiter_of_another_client() {
                 });
                 wait_for_waiters(&theirs, 1);
                 wait_for_listener(&server, &waiter);
-                // Its second look, after the confirmation, is over then.
-                thread::sleep(millis(20));
+                eventually(SOON, "it looked when it came and when it listened", || {
+                    server.script_calls() >= calls + 2
+                });
                 let freed = Instant::now();
                 guard.unlock().expect("held");
                 waiting.join().expect("the waiter ends well") - freed
@@ -75,7 +79,7 @@ fn a_lease_that_ends_in_the_same_client_ends_the_wait_of_all_behind_it() {
                     // Never unlocked in time: only the end of the lease makes room.
                     let guard = lock.lock_with_lease(millis(500)).expect("woken");
                     let entered = Instant::now();
-                    thread::sleep(millis(900));
+                    assert_eq!(guard.lost().wait(SOON), Ended::Lost(LostReason::Expired));
                     drop(guard);
                     entered
                 });
