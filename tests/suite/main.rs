@@ -20,6 +20,7 @@ mod read_write;
 mod regressions;
 mod scenarios;
 mod scenarios_fair;
+mod scenarios_rw;
 mod told_once;
 mod tour;
 mod waiting;
