@@ -22,6 +22,7 @@ mod red;
 mod regressions;
 mod scenarios;
 mod scenarios_fair;
+mod scenarios_rw;
 mod told_once;
 mod tour;
 mod waiting;

@@ -8,7 +8,8 @@ use std::{
 };
 
 use lockson::{
-    AnyGuard, AnyLock, CancelToken, Client, Error, FairLock, ReentrantLock, Result, Ttl,
+    AnyGuard, AnyLock, CancelToken, Client, Error, FairLock, ReadLock, ReentrantLock, Result, Ttl,
+    WriteLock,
 };
 
 use crate::support::{Ground, watched, within};
@@ -17,6 +18,12 @@ use crate::support::{Ground, watched, within};
 pub(super) const KINDS: &[(&str, Open)] = &[
     ("lock", |client, name| Box::new(client.reentrant_lock(name))),
     ("fair", |client, name| Box::new(client.fair_lock(name))),
+    ("read", |client, name| {
+        Box::new(client.read_write_lock(name).read_lock())
+    }),
+    ("write", |client, name| {
+        Box::new(client.read_write_lock(name).write_lock())
+    }),
 ];
 
 /// From a verb in the recordings to a call.
@@ -48,7 +55,6 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
     }),
     ("unlock", |_, hand, _, _| match hand.pop() {
         Some(guard) => guard.unlock().map(|()| Said::Nothing),
-        // What Java refuses when it runs cannot be written here.
         None => Ok(Said::NoGuard),
     }),
     ("forceUnlock", |lock, _, _, _| {
@@ -95,6 +101,8 @@ pub(super) struct Answer {
     pub(super) said: Said,
     pub(super) lock: String,
     pub(super) holder: Option<String>,
+    /// What the lock's hash has behind the holder.
+    pub(super) suffix: &'static str,
 }
 
 /// One lock as the verbs need it, whatever its type.
@@ -134,6 +142,8 @@ macro_rules! face {
 
 face!(ReentrantLock);
 face!(FairLock);
+face!(ReadLock);
+face!(WriteLock);
 
 /// All actors of one scenario.
 pub(super) struct Cast<'a> {
@@ -303,6 +313,10 @@ fn perform(
         said,
         lock: name.to_owned(),
         holder: hand.last().map(|guard| guard.holder().to_owned()),
+        suffix: match kind {
+            "write" => ":write",
+            _ => "",
+        },
     }
 }
 

@@ -92,14 +92,15 @@ pub(super) fn keys(server: &Server) -> BTreeMap<String, (String, Value, i64)> {
 /// Which of our holders stands for which recorded one.
 ///
 /// Recorded numbers are those of threads, ours are those of holds: they are matched for each lock
-/// by itself, and anew for each hold.
+/// by itself, and anew for each hold. A writer goes by the name of its field: its thread may read
+/// under another number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     holders: BTreeMap<(String, String), String>,
     every: BTreeSet<String>,
     /// Recorded clients and ours.
     clients: BTreeMap<String, String>,
-    /// A recorded waiter whose score is so many milliseconds later here.
+    /// A recorded waiter whose score, or key whose end, is so many milliseconds later here.
     pub(super) later: Option<(&'static str, i64)>,
 }
 
@@ -107,13 +108,14 @@ impl Names {
     /// Takes from the actor's own guard who it is.
     pub(super) fn learn(&mut self, actor: &str, answer: &Answer) {
         let (client, thread) = actor.split_once("/t").expect("an actor is client/thread");
-        let recorded = format!("<uuid-{client}>:<tid-{thread}>");
+        let suffix = answer.suffix;
+        let recorded = format!("<uuid-{client}>:<tid-{thread}>{suffix}");
         let place = (recorded, answer.lock.clone());
         let Some(holder) = &answer.holder else {
             self.holders.remove(&place);
             return;
         };
-        self.note(place, holder);
+        self.note(place, &format!("{holder}{suffix}"));
     }
 
     /// Takes from the place in a queue who it is that waits there: it will hold under that name.
@@ -172,10 +174,11 @@ impl Names {
         }
         for (key, wanted) in recorded {
             let lock = lock_of(key);
-            let (kind, value, ttl) = found.get(key).ok_or_else(problem)?;
+            let (kind, value, ttl) = found.get(&self.our_key(key)?).ok_or_else(problem)?;
+            let by = self.later_by(key);
             let ttl_fits = match range(&wanted["ttl_range"]) {
                 None => *ttl == -1,
-                Some((least, most)) => (least.max(0)..=most).contains(ttl),
+                Some((least, most)) => (least.max(0) + by..=most + by).contains(ttl),
             };
             let same = wanted["type"] == *kind
                 && match &**kind {
@@ -219,15 +222,30 @@ impl Names {
         for (wanted, found) in recorded.iter().zip(found) {
             let member = wanted[0].as_str().expect("a member is text");
             let (least, most) = range(&wanted[1]["score_minus_now_range"]).expect("a window");
-            let by = match self.later {
-                Some((who, by)) if who == member => by,
-                _ => 0,
-            };
+            let by = self.later_by(member);
             let score = found[1].as_i64();
             same &= found[0] == *self.holder(lock, member)?
                 && score.is_some_and(|score| (least + by..=most + by).contains(&score));
         }
         Ok(same)
+    }
+
+    fn later_by(&self, what: &str) -> i64 {
+        match self.later {
+            Some((later, by)) if later == what => by,
+            _ => 0,
+        }
+    }
+
+    /// A recorded key with our holder in it, if it is a reader's slot.
+    fn our_key(&self, recorded: &str) -> Result<String, String> {
+        match slot(recorded) {
+            None => Ok(recorded.to_owned()),
+            Some((stem, reader, number)) => {
+                let reader = self.holder(lock_of(recorded), reader)?;
+                Ok(format!("{stem}:{reader}{SLOT}{number}"))
+            }
+        }
     }
 
     /// A recorded value with our holders in it.
@@ -261,9 +279,22 @@ impl Names {
 
 /// The lock that a key belongs to.
 fn lock_of(key: &str) -> &str {
+    if let Some((stem, _, _)) = slot(key) {
+        let name = stem
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'));
+        return name.unwrap_or(stem);
+    }
     key.split_once(":{")
         .and_then(|(_, rest)| rest.strip_suffix('}'))
         .unwrap_or(key)
+}
+
+/// What a recorded slot's key is made of: what those of its lock begin with, the reader, the number.
+fn slot(key: &str) -> Option<(&str, &str, &str)> {
+    let (of_reader, number) = key.split_once(SLOT)?;
+    let (stem, _) = of_reader.split_once(":<uuid-")?;
+    Some((stem, &of_reader[stem.len() + 1..], number))
 }
 
 fn range(recorded: &Value) -> Option<(i64, i64)> {
@@ -286,5 +317,7 @@ pub(super) fn match_reply(recorded: &Value, found: &redis::Value) -> Result<(), 
 fn read<T: redis::FromRedisValue>(value: redis::Value) -> T {
     redis::from_redis_value(value).unwrap_or_else(|_| panic!("a reply can be read"))
 }
+
+const SLOT: &str = ":rwlock_timeout:";
 
 const MARKER: &str = "golden-marker";
