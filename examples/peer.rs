@@ -29,7 +29,7 @@ use std::{
 
 use lockson::{
     AnyGuard, AnyLock, CancelToken, Client, ClientBuilder, Ended, Error, FairLock, Inspection,
-    ReadLock, ReentrantLock, Ttl, WriteLock,
+    MultiLock, ReadLock, RedLock, ReentrantLock, Ttl, WriteLock,
 };
 
 fn main() {
@@ -209,6 +209,9 @@ macro_rules! ask {
             Target::Lock(lock) => lock.$question()?,
             Target::Read(lock) => lock.$question()?,
             Target::Write(lock) => lock.$question()?,
+            Target::Multi(_) | Target::Red(_) => {
+                return Err(unsupported("several locks have no key to ask about"));
+            }
         }
     };
 }
@@ -231,7 +234,7 @@ const OPS: [(&str, &str); 5] = [
     (
         "",
         "lock lockInterruptibly tryLock unlock drop forceUnlock isLocked isHeld holdCount ttl \
-         inspect holder guardHeld remaining verify",
+         inspect holder guardHeld remaining verify validity",
     ),
     ("LEASE", "lockL"),
     ("WAIT", "tryLockW"),
@@ -254,7 +257,7 @@ impl Call {
         };
         let mut call = Self {
             op: op.to_owned(),
-            target: Target::of(peer.client(client)?, kind, name)?,
+            target: Target::of(peer, client, kind, name)?,
             place: [client, kind, name].map(str::to_owned),
             wait: (op == "tryLock").then_some(Duration::ZERO),
             lease: None,
@@ -323,6 +326,10 @@ impl Call {
                 let ended = newest()?.lost().wait(self.wait.unwrap_or_default());
                 value(matches!(ended, Ended::Lost(_)))
             }
+            "validity" => match self.target {
+                Target::Red(_) => value(newest()?.remaining().as_millis()),
+                _ => Err(unsupported("only a red lock has a validity")),
+            },
             op => unreachable!("{op} stands in the list of operations"),
         }
     }
@@ -332,15 +339,28 @@ impl Call {
 enum Target {
     Fair(FairLock),
     Lock(ReentrantLock),
+    Multi(MultiLock),
     Read(ReadLock),
+    Red(RedLock),
     Write(WriteLock),
 }
 
 impl Target {
-    fn of(client: &Client, kind: &str, name: &str) -> Outcome<Self> {
+    fn of(peer: &Peer, client: &str, kind: &str, name: &str) -> Outcome<Self> {
+        // A comma list, each on this client or, by CLIENT/name, on another.
+        let members = || {
+            name.split(',').map(|member| {
+                let (client, name) = member.split_once('/').unwrap_or((client, member));
+                Ok(peer.client(client)?.reentrant_lock(name).into())
+            })
+        };
+        let members = || members().collect::<Outcome<Vec<AnyLock>>>();
+        let client = peer.client(client)?;
         Ok(match kind {
             "fair" => Self::Fair(client.fair_lock(name)),
             "lock" => Self::Lock(client.reentrant_lock(name)),
+            "multi" => Self::Multi(MultiLock::new(members()?)?),
+            "red" => Self::Red(RedLock::new(members()?)?),
             "read" => Self::Read(client.read_write_lock(name).read_lock()),
             "write" => Self::Write(client.read_write_lock(name).write_lock()),
             _ => return Err(unsupported(format!("no type {kind}"))),
@@ -352,6 +372,8 @@ impl Target {
         match self {
             Self::Fair(lock) => lock.into(),
             Self::Lock(lock) => lock.into(),
+            Self::Multi(lock) => lock.into(),
+            Self::Red(lock) => lock.into(),
             Self::Read(lock) => lock.into(),
             Self::Write(lock) => lock.into(),
         }
