@@ -10,7 +10,7 @@ use std::{
 use redis::Commands;
 
 use super::{
-    is_beside_java,
+    FAIR, Kind, LOCK, is_beside_java,
     processes::{java_peer, rust_peer},
     seat_clients,
     seats::{Seat, Side},
@@ -29,7 +29,7 @@ fn beside_java() {
     let rust = [rust_peer(), rust_peer()];
     let java = [java_peer(), java_peer()];
     seat_clients(&[&rust[0], &rust[1], &java[0], &java[1]], &server.url());
-    for kind in ["lock", "fair"] {
+    for kind in [LOCK, FAIR] {
         let lock = ground.name("L");
         let over = AtomicBool::new(false);
         let entries = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -67,8 +67,9 @@ fn beside_java() {
         let [java_entries, rust_entries] = entries.map(AtomicU64::into_inner);
         let [java_wait, rust_wait] = longest;
         eprintln!(
-            "{kind}: Rust {rust_entries} entries, longest wait {rust_wait:?}; \
-             Java {java_entries}, {java_wait:?}"
+            "{}: Rust {rust_entries} entries, longest wait {rust_wait:?}; \
+             Java {java_entries}, {java_wait:?}",
+            kind.word
         );
         let all = java_entries + rust_entries;
         check_counter(&server, &lock, all);
@@ -91,7 +92,7 @@ fn between_two_processes() {
     let server = ground.server();
     let peers = [rust_peer(), rust_peer()];
     seat_clients(&[&peers[0], &peers[1]], &server.url());
-    for kind in ["lock", "fair"] {
+    for kind in [LOCK, FAIR] {
         let lock = ground.name("L");
         let began = Instant::now();
         thread::scope(|scope| {
@@ -101,7 +102,8 @@ fn between_two_processes() {
         });
         check_counter(&server, &lock, rounds / 8 * 16);
         eprintln!(
-            "{kind}: {} entries in {:?}",
+            "{}: {} entries in {:?}",
+            kind.word,
             rounds / 8 * 16,
             began.elapsed()
         );
@@ -113,7 +115,7 @@ fn rush<'s>(
     scope: &'s thread::Scope<'s, '_>,
     server: &'s Server,
     peer: &'s Peer,
-    kind: &'static str,
+    kind: Kind,
     lock: &str,
     rounds: u64,
 ) {

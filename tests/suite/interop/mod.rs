@@ -7,6 +7,7 @@ mod load;
 mod peer;
 pub(crate) mod processes;
 mod queues;
+mod reads;
 mod scenarios;
 mod seats;
 mod times;
@@ -14,6 +15,7 @@ mod versions;
 mod waits;
 
 use std::{
+    collections::BTreeMap,
     env,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -33,15 +35,65 @@ struct Kind {
     word: &'static str,
     /// What a full release is told on, before the colon and the name.
     channel: &'static str,
+    /// What is said there.
+    message: &'static str,
+    /// What the hash says of itself beside its holders.
+    mode: Option<&'static str>,
+    /// What a holder's field has behind its name.
+    suffix: &'static str,
+}
+
+const LOCK: Kind = Kind {
+    word: "lock",
+    channel: "redisson_lock__channel",
+    message: "0",
+    mode: None,
+    suffix: "",
+};
+
+const FAIR: Kind = Kind {
+    word: "fair",
+    ..LOCK
+};
+
+const READ: Kind = Kind {
+    word: "read",
+    channel: "redisson_rwlock",
+    message: "0",
+    mode: Some("read"),
+    suffix: "",
+};
+
+const WRITE: Kind = Kind {
+    word: "write",
+    channel: "redisson_rwlock",
+    message: "1",
+    mode: Some("write"),
+    suffix: ":write",
+};
+
+impl Kind {
+    /// The kind that it keeps out: readers do not keep readers out.
+    fn rival(self) -> Self {
+        match self.word {
+            "read" => WRITE,
+            _ => self,
+        }
+    }
+
+    /// The hash when one holder has it so often.
+    fn held(self, holder: &str, count: u32) -> BTreeMap<String, String> {
+        let mode = self.mode.map(|mode| ("mode".to_owned(), mode.to_owned()));
+        let field = (format!("{holder}{}", self.suffix), count.to_string());
+        mode.into_iter().chain([field]).collect()
+    }
 }
 
 /// Makes a test of each kind and scenario, so that `interop::kind::scenario` says what failed.
 macro_rules! table {
-    (kinds { $($kind:ident: $channel:literal,)+ } scenarios $scenarios:tt) => {$(
-        mod $kind {
-            table! {
-                @tests super::Kind { word: stringify!($kind), channel: $channel }; $scenarios
-            }
+    (kinds { $($name:ident: $kind:ident,)+ } scenarios $scenarios:tt) => {$(
+        mod $name {
+            table! { @tests super::$kind; $scenarios }
         }
     )+};
     (@tests $kind:expr; { $($module:ident::$scenario:ident,)+ }) => {$(
@@ -54,8 +106,9 @@ macro_rules! table {
 
 table! {
     kinds {
-        lock: "redisson_lock__channel",
-        fair: "redisson_lock__channel",
+        lock: LOCK,
+        fair: FAIR,
+        write: WRITE,
     }
     scenarios {
         scenarios::exclusion,
@@ -73,6 +126,26 @@ table! {
     }
 }
 
+// The first reads, and the second is a writer; or a reader, where the scenario says so.
+table! {
+    kinds {
+        read: READ,
+    }
+    scenarios {
+        reads::exclusion,
+        reads::reentry,
+        reads::time_to_live,
+        reads::force_unlock,
+        reads::foreign_unlock,
+        reads::end_of_lease,
+        reads::names_and_channels,
+        waits::release_lets_the_waiting_other_in,
+        waits::watchdog_keeps_the_waiting_other_out,
+        waits::killed_holder,
+        waits::who_gives_up_leaves_nothing,
+    }
+}
+
 /// Java beside Java proves the scenario itself.
 const DIRECTIONS: [(Side, Side); 4] = [
     (Side::Java, Side::Java),
@@ -81,11 +154,14 @@ const DIRECTIONS: [(Side, Side); 4] = [
     (Side::Java, Side::Rust),
 ];
 
+/// What happens in a scenario.
+type Act = fn(&Pair<'_>);
+
 /// A scenario, and the kind of lock it is played with.
-type Play<'a> = (&'a str, Kind, fn(&Pair<'_>));
+type Play<'a> = (&'a str, Kind, Act);
 
 /// Plays a scenario in all directions beside the usual Redisson.
-fn play(scenario: &str, kind: Kind, act: fn(&Pair<'_>)) {
+fn play(scenario: &str, kind: Kind, act: Act) {
     if is_beside_java() {
         let ground = Ground::new();
         stage(&ground, &java_peer(), &DIRECTIONS, &[(scenario, kind, act)]);
@@ -111,19 +187,19 @@ fn stage(ground: &Ground, java: &Peer, directions: &[(Side, Side)], plays: &[Pla
     seat_clients(&[&rust, java], &server.url());
     let mut failed = Vec::new();
     for &(scenario, kind, act) in plays {
-        let seat = |side, client| {
+        let seat = |side, client, kind| {
             let peer = match side {
                 Side::Java => java,
                 Side::Rust => &rust,
             };
-            Seat::new(peer, side, client, kind.word)
+            Seat::new(peer, side, client, kind)
         };
         for &(first, second) in directions {
             let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
             eprintln!("{title}");
             let pair = Pair {
-                first: seat(first, "A"),
-                second: seat(second, "B"),
+                first: seat(first, "A", kind),
+                second: seat(second, "B", kind.rival()),
                 kind,
                 ground,
             };

@@ -5,7 +5,10 @@ mod scene;
 use std::time::{Duration, Instant};
 
 use self::scene::{SOON, Scene};
-use super::seats::{BOUND, Seat, Side};
+use super::{
+    FAIR, LOCK,
+    seats::{BOUND, Seat, Side},
+};
 use crate::support::eventually;
 
 /// Whoever releases, and however long each side lets a silent one stand there.
@@ -103,7 +106,7 @@ fn a_fair_release_wakes_a_plain_waiter_of_the_other_side() {
         let lock = &scene.ground.name("L");
         let holding = scene.seat(holder, "holder");
         holding.says("tryLock", lock, "true");
-        let plain = Seat::new(scene.peer(waiter), waiter, "A", "lock").on("plain");
+        let plain = Seat::new(scene.peer(waiter), waiter, "A", LOCK).on("plain");
         // So that the server knows its scripts, and each call below is a try.
         plain.says("tryLock", "warm-up", "true");
         plain.says("unlock", "warm-up", "null");
@@ -143,7 +146,7 @@ fn passed(way: Way, of_rust: &str, of_java: &str) {
         holding.says("tryLockWL 0 1500", lock, "true");
         let process = (way == Way::Killed).then(|| scene.process(side));
         let goes = match &process {
-            Some(process) => Seat::new(process, side, "A", "fair"),
+            Some(process) => Seat::new(process, side, "A", FAIR),
             None => scene.seat(side, "goes"),
         };
         let operation = match way {

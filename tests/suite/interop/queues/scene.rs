@@ -8,7 +8,7 @@ use std::{
 use redis::Commands;
 
 use super::super::{
-    is_beside_java,
+    FAIR, is_beside_java,
     processes::{java_peer, rust_peer},
     seats::{BOUND, Seat, Side},
     sweep_latches,
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     pub(super) fn seat<'a>(&'a self, side: Side, thread: &'a str) -> Seat<'a> {
-        Seat::new(self.peer(side), side, "A", "fair").on(thread)
+        Seat::new(self.peer(side), side, "A", FAIR).on(thread)
     }
 
     /// A process of its own, for one that dies.
