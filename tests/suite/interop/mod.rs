@@ -7,8 +7,10 @@ mod load;
 mod peer;
 pub(crate) mod processes;
 mod queues;
+mod readers;
 mod reads;
 mod scenarios;
+mod scene;
 mod seats;
 mod times;
 mod versions;
@@ -73,14 +75,6 @@ const WRITE: Kind = Kind {
 };
 
 impl Kind {
-    /// The kind that it keeps out: readers do not keep readers out.
-    fn rival(self) -> Self {
-        match self.word {
-            "read" => WRITE,
-            _ => self,
-        }
-    }
-
     /// The hash when one holder has it so often.
     fn held(self, holder: &str, count: u32) -> BTreeMap<String, String> {
         let mode = self.mode.map(|mode| ("mode".to_owned(), mode.to_owned()));
@@ -89,26 +83,26 @@ impl Kind {
     }
 }
 
-/// Makes a test of each kind and scenario, so that `interop::kind::scenario` says what failed.
+/// Makes a test of each pair of kinds and scenario, so that `interop::pair::scenario` says what failed.
 macro_rules! table {
-    (kinds { $($name:ident: $kind:ident,)+ } scenarios $scenarios:tt) => {$(
+    (kinds { $($name:ident: $first:ident, $second:ident;)+ } scenarios $scenarios:tt) => {$(
         mod $name {
-            table! { @tests super::$kind; $scenarios }
+            table! { @tests [super::$first, super::$second]; $scenarios }
         }
     )+};
-    (@tests $kind:expr; { $($module:ident::$scenario:ident,)+ }) => {$(
+    (@tests $kinds:expr; { $($module:ident::$scenario:ident,)+ }) => {$(
         #[test]
         fn $scenario() {
-            super::play(stringify!($scenario), $kind, super::$module::$scenario);
+            super::play(stringify!($scenario), $kinds, super::$module::$scenario);
         }
     )+};
 }
 
 table! {
     kinds {
-        lock: LOCK,
-        fair: FAIR,
-        write: WRITE,
+        lock: LOCK, LOCK;
+        fair: FAIR, FAIR;
+        write: WRITE, WRITE;
     }
     scenarios {
         scenarios::exclusion,
@@ -126,10 +120,9 @@ table! {
     }
 }
 
-// The first reads, and the second is a writer; or a reader, where the scenario says so.
 table! {
     kinds {
-        read: READ,
+        read: READ, WRITE;
     }
     scenarios {
         reads::exclusion,
@@ -139,6 +132,18 @@ table! {
         reads::foreign_unlock,
         reads::end_of_lease,
         reads::names_and_channels,
+        waits::release_lets_the_waiting_other_in,
+        waits::watchdog_keeps_the_waiting_other_out,
+        waits::killed_holder,
+        waits::who_gives_up_leaves_nothing,
+    }
+}
+
+table! {
+    kinds {
+        reader_behind_a_writer: WRITE, READ;
+    }
+    scenarios {
         waits::release_lets_the_waiting_other_in,
         waits::watchdog_keeps_the_waiting_other_out,
         waits::killed_holder,
@@ -157,14 +162,19 @@ const DIRECTIONS: [(Side, Side); 4] = [
 /// What happens in a scenario.
 type Act = fn(&Pair<'_>);
 
-/// A scenario, and the kind of lock it is played with.
-type Play<'a> = (&'a str, Kind, Act);
+/// A scenario, and the kinds of lock that the first and the second have.
+type Play<'a> = (&'a str, [Kind; 2], Act);
 
 /// Plays a scenario in all directions beside the usual Redisson.
-fn play(scenario: &str, kind: Kind, act: Act) {
+fn play(scenario: &str, kinds: [Kind; 2], act: Act) {
     if is_beside_java() {
         let ground = Ground::new();
-        stage(&ground, &java_peer(), &DIRECTIONS, &[(scenario, kind, act)]);
+        stage(
+            &ground,
+            &java_peer(),
+            &DIRECTIONS,
+            &[(scenario, kinds, act)],
+        );
     }
 }
 
@@ -186,7 +196,7 @@ fn stage(ground: &Ground, java: &Peer, directions: &[(Side, Side)], plays: &[Pla
     // the clients are what excludes each other.
     seat_clients(&[&rust, java], &server.url());
     let mut failed = Vec::new();
-    for &(scenario, kind, act) in plays {
+    for &(scenario, kinds, act) in plays {
         let seat = |side, client, kind| {
             let peer = match side {
                 Side::Java => java,
@@ -195,12 +205,13 @@ fn stage(ground: &Ground, java: &Peer, directions: &[(Side, Side)], plays: &[Pla
             Seat::new(peer, side, client, kind)
         };
         for &(first, second) in directions {
-            let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
+            let words = kinds.map(|kind| kind.word).join(" ");
+            let title = format!("{words} {scenario}: {first:?}, then {second:?}");
             eprintln!("{title}");
             let pair = Pair {
-                first: seat(first, "A", kind),
-                second: seat(second, "B", kind.rival()),
-                kind,
+                first: seat(first, "A", kinds[0]),
+                second: seat(second, "B", kinds[1]),
+                kind: kinds[0],
                 ground,
             };
             if catch_unwind(AssertUnwindSafe(|| act(&pair))).is_err() {

@@ -34,8 +34,12 @@ fn beside_java() {
         let ground = Ground::alone();
         let java = java_peer();
         let plays = [
-            ("after a release", LOCK, after_a_release as fn(&Pair<'_>)),
-            ("after a death", LOCK, after_a_death),
+            (
+                "after a release",
+                [LOCK; 2],
+                after_a_release as fn(&Pair<'_>),
+            ),
+            ("after a death", [LOCK; 2], after_a_death),
         ];
         stage(&ground, &java, &DIRECTIONS[2..], &plays);
     }

@@ -21,7 +21,10 @@ versions! {
     the_last_of_the_third: "3.52.0",
 }
 
-const KINDS: [(Kind, Act); 2] = [(LOCK, scenarios::exclusion), (FAIR, scenarios::exclusion)];
+const KINDS: [([Kind; 2], Act); 2] = [
+    ([LOCK; 2], scenarios::exclusion),
+    ([FAIR; 2], scenarios::exclusion),
+];
 
 const DIRECTIONS: [(Side, Side); 2] = [(Side::Rust, Side::Java), (Side::Java, Side::Rust)];
 
@@ -31,10 +34,10 @@ fn play(version: &str) {
     }
     let plays: Vec<Play<'_>> = KINDS
         .iter()
-        .flat_map(|&(kind, exclusion)| {
+        .flat_map(|&(kinds, exclusion)| {
             [
-                ("exclusion", kind, exclusion),
-                ("wake-up", kind, waits::release_lets_the_waiting_other_in),
+                ("exclusion", kinds, exclusion),
+                ("wake-up", kinds, waits::release_lets_the_waiting_other_in),
             ]
         })
         .collect();
