@@ -120,6 +120,53 @@ fn a_killed_reader_keeps_no_writer_out_after_its_own_time() {
     }
 }
 
+/// Redisson's watchdog sets the time of the whole lock to its own timeout, also lower. A reader with a
+/// longer lease must not lose the lock when that watchdog is gone.
+#[test]
+fn a_java_reader_that_dies_takes_no_other_with_it() {
+    for ours in ["30000", "3000"] {
+        let Some(scene) = Scene::with([ours.to_owned(), "3000".to_owned()]) else {
+            return;
+        };
+        let lock = &scene.ground.name("L");
+        let reading = scene.sits(Side::Rust, READ, "t1");
+        reading.says("tryLockWL 0 20000", lock, "true");
+        let process = scene.process(Side::Java);
+        let dying = Seat::new(&process, Side::Java, "A", READ);
+        dying.says("lock", lock, "null");
+        let low = eventually(BOUND, "its watchdog has lowered the TTL", || {
+            let left = scene.pttl(lock);
+            (1..4000).contains(&left).then_some(left)
+        });
+        kill(&process);
+        let killed = Instant::now();
+
+        let writing = scene.sits(Side::Java, WRITE, "w");
+        let waiting = writing.send("lock", lock);
+        // Until long after the time that Java had set.
+        let mut tries = 0;
+        while killed.elapsed() < Duration::from_secs(9) {
+            scene.no_writer(lock);
+            assert!(!waiting.is_done(), "somebody reads");
+            reading.says("guardHeld", lock, "true");
+            tries += 1;
+        }
+        let remaining = reading.number("remaining", lock);
+        let (kept, slot) = (scene.pttl(lock), scene.slot(&reading, lock, 1));
+        eprintln!(
+            "  lowered to {low} ms; then {tries} tries; {kept} ms left, {remaining} believed"
+        );
+        assert!(remaining > 5000, "{remaining}");
+        assert!(kept.min(slot) + 100 > remaining, "{kept}, {slot}");
+        reading.says("unlock", lock, "null");
+        let released = Instant::now();
+        waits::got(waiting, "lock");
+        assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+        writing.says("unlock", lock, "null");
+        assert!(scene.hash(lock).is_empty());
+    }
+}
+
 impl Scene {
     #[track_caller]
     fn no_writer(&self, lock: &str) {
