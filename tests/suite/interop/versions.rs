@@ -1,8 +1,8 @@
 //! Older Redissons: who excludes whom, and who wakes whom.
 
 use super::{
-    Act, FAIR, Kind, LOCK, Play, Side, is_beside_java, processes::java_peer_of, scenarios, stage,
-    waits,
+    Act, FAIR, Kind, LOCK, Play, READ, Side, WRITE, is_beside_java, processes::java_peer_of, reads,
+    scenarios, stage, waits,
 };
 use crate::support::Ground;
 
@@ -21,9 +21,11 @@ versions! {
     the_last_of_the_third: "3.52.0",
 }
 
-const KINDS: [([Kind; 2], Act); 2] = [
+const KINDS: [([Kind; 2], Act); 4] = [
     ([LOCK; 2], scenarios::exclusion),
     ([FAIR; 2], scenarios::exclusion),
+    ([READ, WRITE], reads::exclusion),
+    ([WRITE; 2], scenarios::exclusion),
 ];
 
 const DIRECTIONS: [(Side, Side); 2] = [(Side::Rust, Side::Java), (Side::Java, Side::Rust)];
