@@ -143,8 +143,9 @@ fn passed(way: Way, of_rust: &str, of_java: &str) {
     for side in [Side::Java, Side::Rust] {
         let lock = &scene.ground.name("L");
         let holding = scene.seat(side.other(), "holder");
-        holding.says("tryLockWL 0 1500", lock, "true");
+        // Before the lease begins: a JVM takes its time.
         let process = (way == Way::Killed).then(|| scene.process(side));
+        holding.says("tryLockWL 0 1500", lock, "true");
         let goes = match &process {
             Some(process) => Seat::new(process, side, "A", FAIR),
             None => scene.seat(side, "goes"),
