@@ -148,6 +148,7 @@ table! {
         waits::watchdog_keeps_the_waiting_other_out,
         waits::killed_holder,
         waits::who_gives_up_leaves_nothing,
+        waits::a_crowd_lets_the_other_in,
     }
 }
 

@@ -6,7 +6,7 @@ use redis::Commands;
 
 use super::{
     Kind, is_beside_java,
-    processes::{java_peer, rust_peer},
+    processes::{java_peer, java_peer_of, rust_peer},
     seats::{BOUND, Seat, Side},
     sweep_latches,
 };
@@ -17,6 +17,7 @@ pub(super) struct Scene {
     rust: Peer,
     java: Peer,
     settings: [String; 2],
+    version: Option<&'static str>,
     pub(super) ground: Ground,
 }
 
@@ -24,11 +25,15 @@ impl Scene {
     /// None when the tests beside Java are not wanted.
     pub(super) fn open(watchdog: Duration, of_rust: &str, of_java: &str) -> Option<Self> {
         let watchdog = watchdog.as_millis();
-        Self::with([of_rust, of_java].map(|of| format!("{watchdog} {of}")))
+        Self::with(
+            [of_rust, of_java].map(|of| format!("{watchdog} {of}")),
+            None,
+        )
     }
 
-    /// What the clients of Rust and Java are made with, beginning with the watchdog's timeout.
-    pub(super) fn with(settings: [String; 2]) -> Option<Self> {
+    /// What the clients of Rust and Java are made with, beginning with the watchdog's timeout; and
+    /// another version of Redisson than usual.
+    pub(super) fn with(settings: [String; 2], version: Option<&'static str>) -> Option<Self> {
         if !is_beside_java() {
             return None;
         }
@@ -36,8 +41,9 @@ impl Scene {
         let url = ground.server().url();
         let scene = Self {
             rust: rust_peer(),
-            java: java_peer(),
+            java: java_of(version),
             settings: settings.map(|of| format!("client A single {url} {of}")),
+            version,
             ground,
         };
         for side in SIDES {
@@ -60,7 +66,7 @@ impl Scene {
     /// A process of its own, for one that dies.
     pub(super) fn process(&self, side: Side) -> Peer {
         let peer = match side {
-            Side::Java => java_peer(),
+            Side::Java => java_of(self.version),
             Side::Rust => rust_peer(),
         };
         self.greet(&peer, side);
@@ -120,6 +126,13 @@ impl Side {
             Self::Java => Self::Rust,
             Self::Rust => Self::Java,
         }
+    }
+}
+
+fn java_of(version: Option<&str>) -> Peer {
+    match version {
+        None => java_peer(),
+        named => java_peer_of(named),
     }
 }
 
