@@ -59,6 +59,31 @@ fn a_release_that_leaves_only_what_is_over_releases_all() {
     assert!(short.unlock().is_err());
 }
 
+/// The watchdog, which thought that nobody would, once released it first: then it was "not held".
+#[test]
+fn who_releases_all_has_held_it() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    for round in 0..100 {
+        let short = lock.read_with_lease(millis(1)).expect("free");
+        let long = lock.read_with_lease(secs(60)).expect("its own");
+        let longer = lock.read_with_lease(secs(90)).expect("its own");
+        thread::sleep(millis(2));
+        if round % 2 == 0 {
+            // Redis may keep it longer from now on than we believe in it.
+            longer.unlock().expect("held");
+            long.unlock().expect("held");
+        } else {
+            long.unlock().expect("held");
+            longer.unlock().expect("held");
+        }
+        assert!(fields(&server, &lock).is_empty());
+        drop(short);
+    }
+}
+
 /// Redis may keep a slot that was made for a guard that is gone.
 #[test]
 fn what_redis_keeps_longer_than_we_believe_is_released() {
