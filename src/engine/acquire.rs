@@ -240,6 +240,10 @@ impl Core {
                         } else {
                             self.expect(deadline);
                         }
+                        if let Some(above) = &seeker.above {
+                            // The key lives on with this one, and keeps what let it in.
+                            self.doubt(above);
+                        }
                         return Ok(Attempt::Held(bid.grip((hold, share))));
                     }
                     self.bury(&hold);

@@ -208,3 +208,30 @@ fn both_halves_are_renewed_each_for_itself() {
     assert!(slot(&server, &lock, reading.holder(), 1) > 0);
     reading.unlock().expect("held");
 }
+
+/// The reader beneath it keeps the key for long, and with it the writer's field.
+#[test]
+fn a_writer_whose_time_is_over_keeps_no_readers_out() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (ours.read_write_lock(&name), theirs.read_write_lock(&name));
+    for renewed in [false, true] {
+        let writing = lock.write_with_lease(millis(300)).expect("free");
+        let reading = match renewed {
+            true => lock.read().expect("its own"),
+            false => lock.read_with_lease(secs(60)).expect("its own"),
+        };
+        assert!(other.try_read().expect("answered").is_none());
+        let beside = eventually(SOON, "it writes no more", || {
+            other.try_read().expect("answered")
+        });
+        assert!(!writing.is_held());
+        assert_eq!(fields(&server, &lock)["mode"], "read");
+        beside.unlock().expect("held");
+        reading.verify().expect("it reads on");
+        assert!(writing.unlock().is_err());
+        reading.unlock().expect("held");
+    }
+}
