@@ -145,7 +145,6 @@ fn a_reader_that_stays_has_its_slot_whatever_is_lost() {
             }
             let holder = guards[0].holder().to_owned();
             let before = met(&scene.proxy);
-            // The watchdog's share of it is for as long as the longest.
             let release = {
                 let (about, left) = (script(&holder), script("2"));
                 move |request: &[u8]| about(request) && left(request)

@@ -4,6 +4,7 @@ mod basics;
 mod faults;
 mod leases;
 mod outages;
+mod random;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
