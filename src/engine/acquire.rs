@@ -234,6 +234,10 @@ impl Core {
                     self.check_open()?;
                     let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
                     if let Some(grip) = self.granted(bid, terms, deadline) {
+                        if let Some(above) = &seeker.above {
+                            // The key lives on with this one, and keeps what let it in.
+                            self.doubt(above);
+                        }
                         return Ok(Attempt::Held(grip));
                     }
                 }

@@ -322,8 +322,10 @@ impl Hold {
             state.deadline = end;
             state.doubtful = true;
             if state.is_over() {
-                // Their leases are over: with this one all goes, and only this one is released.
+                // Their leases are over: with this one all goes, and only this one is released. Nobody
+                // else shall do it.
                 state.count = 0;
+                state.doubtful = false;
                 let released = state.shares.iter().find(|share| share.number == number);
                 let _ = released.map(|share| share.fate.set(Ended::Released));
             }
