@@ -59,6 +59,21 @@ fn a_release_that_leaves_only_what_is_over_releases_all() {
     assert!(short.unlock().is_err());
 }
 
+/// The watchdog, which releases what is over, is not quicker than the release that is under way.
+#[test]
+fn a_release_that_takes_all_with_it_is_the_only_one() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    for _ in 0..100 {
+        let short = lock.read_with_lease(millis(10)).expect("free");
+        let long = lock.read_with_lease(secs(60)).expect("its own");
+        thread::sleep(millis(11));
+        long.unlock().expect("held");
+        assert!(short.unlock().is_err());
+    }
+}
+
 /// Redis may keep a slot that was made for a guard that is gone.
 #[test]
 fn what_redis_keeps_longer_than_we_believe_is_released() {
