@@ -314,18 +314,19 @@ impl Hold {
             share.renewed = Renewed::Not;
             share.leaves = true;
         }
+        let mut lives = state.remaining();
         if self.part().lives_by_leases()
-            && !state.is_over()
+            && !lives.is_zero()
             && let Some(end) = state.longest_lease().filter(|end| *end < state.deadline)
         {
             // The release may lower the TTL as soon as it runs, and need not lower it so far.
             state.deadline = end;
-            state.doubtful = true;
-            if state.is_over() {
-                // Their leases are over: with this one all goes, and only this one is released. Nobody
-                // else shall do it.
+            lives = state.remaining();
+            // What goes with this release is not the watchdog's to release: it could be first.
+            state.doubtful = !lives.is_zero();
+            if lives.is_zero() {
+                // Their leases are over: with this one all goes, and only this one is released.
                 state.count = 0;
-                state.doubtful = false;
                 let released = state.shares.iter().find(|share| share.number == number);
                 let _ = released.map(|share| share.fate.set(Ended::Released));
             }
@@ -333,7 +334,7 @@ impl Hold {
         }
         Left {
             count: state.count,
-            lives: state.remaining(),
+            lives,
         }
     }
 
