@@ -128,6 +128,10 @@ impl Core {
         own: Option<Arc<Hold>>,
         held_here: Option<Instant>,
     ) -> Result<Option<Grip>> {
+        if let Some(above) = &seeker.above {
+            // They share one TTL: what is taken beneath may keep this one in Redis past its time.
+            self.doubt(above);
+        }
         // Who has it already need not stand in line.
         if terms.wait == Wait::Not || own.is_some() {
             let hold = self.candidate(subject, seeker, own);

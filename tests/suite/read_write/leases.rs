@@ -198,3 +198,28 @@ fn both_halves_are_renewed_each_for_itself() {
     assert!(slot(&server, &lock, reading.holder(), 1) > 0);
     reading.unlock().expect("held");
 }
+
+/// Both live by one TTL, which the reader keeps up.
+#[test]
+fn a_writer_whose_time_is_over_does_not_stay_for_the_sake_of_its_reader() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (client, other) = (connect(&ground), connect(&ground));
+    let lock = client.read_write_lock(ground.name("L"));
+    let others = other.read_write_lock(lock.name());
+    for lease in [Some(secs(60)), None] {
+        let writing = lock.write_with_lease(millis(300)).expect("free");
+        let reading = match lease {
+            Some(lease) => lock.read_with_lease(lease).expect("its own"),
+            None => lock.read().expect("its own"),
+        };
+        let beside = others.try_read_for(SOON).expect("answered");
+        assert!(!writing.is_held(), "not before its time is over");
+        beside.expect("nobody writes").unlock().expect("held");
+        assert_eq!(fields(&server, &lock)["mode"], "read");
+        reading.verify().expect("held");
+        reading.unlock().expect("held");
+        assert!(fields(&server, &lock).is_empty());
+        assert!(writing.unlock().is_err());
+    }
+}
