@@ -234,10 +234,6 @@ impl Core {
                     self.check_open()?;
                     let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
                     if let Some(grip) = self.granted(bid, terms, deadline) {
-                        if let Some(above) = &seeker.above {
-                            // The key lives on with this one, and keeps what let it in.
-                            self.doubt(above);
-                        }
                         return Ok(Attempt::Held(grip));
                     }
                 }
@@ -379,6 +375,10 @@ impl Shared {
         seeker: &Seeker,
         own: Option<Arc<Hold>>,
     ) -> Arc<Hold> {
+        if let Some(above) = &seeker.above {
+            // They share one TTL: what is taken beneath may keep this one in Redis past its time.
+            self.doubt(above);
+        }
         if let Some(hold) = own {
             if hold.is_held() {
                 return hold;

@@ -1,5 +1,6 @@
 //! Readers of both sides at one lock, and the writers that wait for them.
 
+mod random;
 mod slots;
 
 use std::{
