@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{CancelToken, LostSignal, ReadWriteLock};
+use lockson::{CancelToken, Error, ErrorKind, LostSignal, ReadWriteLock};
 use redis::Commands;
 
 use super::{
@@ -63,7 +63,7 @@ pub(super) struct Counts {
     lowered: u64,
     quiet: u64,
     pub(super) found: u64,
-    timed_out: u64,
+    pub(super) failed: u64,
 }
 
 pub(super) struct State {
@@ -88,6 +88,8 @@ pub(super) struct World<'a> {
     name: &'a str,
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether requests are lost.
+    faulty: bool,
 }
 
 /// Ends the play when a part of it does, also by a panic.
@@ -103,7 +105,7 @@ impl Drop for Curtain<'_> {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(server: &'a Server, name: &'a str, workers: usize) -> Self {
+    pub(super) fn new(server: &'a Server, name: &'a str, workers: usize, faulty: bool) -> Self {
         Self {
             server,
             name,
@@ -121,6 +123,7 @@ impl<'a> World<'a> {
                 counts: Counts::default(),
             }),
             changed: Condvar::new(),
+            faulty,
         }
     }
 
@@ -146,8 +149,17 @@ impl<'a> World<'a> {
         [10, 7, 3][(self.lock().counts.quiet / 5 % 3) as usize]
     }
 
-    pub(super) fn count_timeout(&self) {
-        self.lock().counts.timed_out += 1;
+    pub(super) fn count_failure(&self) {
+        self.lock().counts.failed += 1;
+    }
+
+    /// Whether this is what comes of lost requests.
+    pub(super) fn may_have_failed(&self, error: &Error) -> bool {
+        let failed = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
+        if self.faulty && failed {
+            self.count_failure();
+        }
+        self.faulty && failed
     }
 
     pub(super) fn count_downgrade(&self) {
@@ -233,7 +245,10 @@ impl<'a> World<'a> {
             false => lock.read_lock().force_unlock(),
         };
         self.taint(0);
-        self.lock().counts.forced += u64::from(forced.expect("answered"));
+        match forced {
+            Ok(forced) => self.lock().counts.forced += u64::from(forced),
+            Err(error) => assert!(self.may_have_failed(&error), "{error}"),
+        }
     }
 
     fn taint(&self, forcing: u32) {
@@ -289,7 +304,7 @@ impl<'a> World<'a> {
             let deadline = Instant::now() + SOON;
             while let Err(wrong) = look(self.server, self.name, &mut state) {
                 // What came of requests that were given up is put right behind our back.
-                let may_pass = state.counts.timed_out > 0 && Instant::now() < deadline;
+                let may_pass = state.counts.failed > 0 && Instant::now() < deadline;
                 assert!(may_pass, "{wrong}");
                 thread::sleep(millis(50));
             }
@@ -333,7 +348,7 @@ impl<'a> World<'a> {
     #[track_caller]
     pub(super) fn assert_nothing_left(&self) {
         let left = self.keys();
-        if self.lock().counts.timed_out == 0 {
+        if self.lock().counts.failed == 0 {
             assert_eq!(left, Vec::<String>::new());
         }
         eventually(SOON, "nothing is left", || self.keys().is_empty());
