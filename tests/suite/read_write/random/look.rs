@@ -40,8 +40,7 @@ pub(super) fn look(server: &Server, name: &str, state: &mut State) -> Result<(),
         let lives = now + Duration::from_millis(pttl.max(0).unsigned_abs());
         lives + BLUR >= end
     };
-    // What was given up on the way to Redis is put right by what comes next.
-    let exact = state.counts.failed == 0;
+    let exact = state.is_exact();
     let mode = fields.remove("mode");
     let mut holds: BTreeMap<(&str, bool), Vec<(&Entry, Instant)>> = BTreeMap::new();
     for (belief, end) in state.ends.iter().flatten().flatten() {

@@ -63,7 +63,7 @@ pub(super) struct Counts {
     lowered: u64,
     quiet: u64,
     pub(super) found: u64,
-    pub(super) failed: u64,
+    failed: u64,
 }
 
 pub(super) struct State {
@@ -75,6 +75,8 @@ pub(super) struct State {
     /// Who was sent away by force; as in Redisson, its slots may stay for their time.
     forced: BTreeSet<String>,
     pub(super) lowered: Option<Instant>,
+    /// Whether requests are lost.
+    faulty: bool,
     quiet: bool,
     over: bool,
     tokens: Vec<CancelToken>,
@@ -88,8 +90,6 @@ pub(super) struct World<'a> {
     name: &'a str,
     state: Mutex<State>,
     changed: Condvar,
-    /// Whether requests are lost.
-    faulty: bool,
 }
 
 /// Ends the play when a part of it does, also by a panic.
@@ -116,6 +116,7 @@ impl<'a> World<'a> {
                 forcing: 0,
                 forced: BTreeSet::new(),
                 lowered: None,
+                faulty,
                 quiet: false,
                 over: false,
                 tokens: vec![CancelToken::new(); workers],
@@ -123,7 +124,6 @@ impl<'a> World<'a> {
                 counts: Counts::default(),
             }),
             changed: Condvar::new(),
-            faulty,
         }
     }
 
@@ -155,11 +155,12 @@ impl<'a> World<'a> {
 
     /// Whether this is what comes of lost requests.
     pub(super) fn may_have_failed(&self, error: &Error) -> bool {
-        let failed = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
-        if self.faulty && failed {
+        let passing = matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout);
+        let may = passing && self.lock().faulty;
+        if may {
             self.count_failure();
         }
-        self.faulty && failed
+        may
     }
 
     pub(super) fn count_downgrade(&self) {
@@ -304,7 +305,7 @@ impl<'a> World<'a> {
             let deadline = Instant::now() + SOON;
             while let Err(wrong) = look(self.server, self.name, &mut state) {
                 // What came of requests that were given up is put right behind our back.
-                let may_pass = state.counts.failed > 0 && Instant::now() < deadline;
+                let may_pass = !state.is_exact() && Instant::now() < deadline;
                 assert!(may_pass, "{wrong}");
                 thread::sleep(millis(50));
             }
@@ -348,7 +349,7 @@ impl<'a> World<'a> {
     #[track_caller]
     pub(super) fn assert_nothing_left(&self) {
         let left = self.keys();
-        if self.lock().counts.failed == 0 {
+        if self.lock().is_exact() {
             assert_eq!(left, Vec::<String>::new());
         }
         eventually(SOON, "nothing is left", || self.keys().is_empty());
@@ -379,6 +380,11 @@ impl<'a> World<'a> {
 }
 
 impl State {
+    /// Whether nothing was given up on its way to Redis, to be put right by what comes next.
+    pub(super) fn is_exact(&self) -> bool {
+        !self.faulty && self.counts.failed == 0
+    }
+
     pub(super) fn place(&self, belief: Belief) -> usize {
         let mut entries = self.entries.iter();
         let place = entries.position(|entry| entry.belief == belief);
