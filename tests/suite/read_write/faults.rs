@@ -172,6 +172,28 @@ fn a_reader_that_stays_has_its_slot_whatever_is_lost() {
     }
 }
 
+/// The leases of its other guards are over, so that this release takes all away: it is one of a hold
+/// that was held.
+#[test]
+fn who_releases_all_is_not_told_otherwise_when_the_answer_is_lost() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (lock, _) = scene.locks();
+    for (what, order) in ORDERS {
+        let short = lock.read_with_lease(millis(1)).expect("free");
+        let long = lock.read_with_lease(secs(60)).expect("its own");
+        thread::sleep(millis(2));
+        let before = met(&scene.proxy);
+        let channel = format!("redisson_rwlock:{{{}}}", lock.name());
+        order(&scene.proxy, Box::new(script(channel)), 1);
+        long.unlock().expect(what);
+        assert_eq!(met(&scene.proxy), before + 1, "{what}");
+        scene.assert_free();
+        assert!(short.unlock().is_err(), "its time was over");
+        scene.settle();
+    }
+}
+
 /// The caller is told, the guards that are left believe in no more than Redis has.
 #[test]
 fn a_partial_release_that_failed_costs_nobody_the_lock() {
