@@ -1,13 +1,14 @@
 //! A client that is shut down while its threads stand in the queue: none of them stays there.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use lockson::{Client, ErrorKind, FairLock};
 
 use super::{
-    SOON, faults::Scene, millis, nobody_waits, queue, secs, wait_for_ears, wait_for_queue, waiter,
+    SOON, faults::Scene, millis, nobody_waits, queue, secs, timed, wait_for_ears, wait_for_queue,
+    waiter,
 };
-use crate::support::{Ground, connect, eventually, script};
+use crate::support::{Ground, connect, eventually, proxy::ALWAYS, script};
 
 /// Those who wait leave the queue, so that who is behind them need not wait for their time.
 #[test]
@@ -101,6 +102,81 @@ fn who_is_named_in_a_hand_over_leaves_the_queue_too() {
     nobody_waits(&scene.server, &[&scene.near], &near);
 }
 
+/// They do not know whether they have a place: the watchdog puts that right before it ends.
+#[test]
+fn who_is_in_doubt_leaves_the_queue_too() {
+    let ground = Ground::new();
+    let scene = Scene::patient(&ground, PATIENT);
+    let (near, far) = scene.locks();
+    let guard = near.lock().expect("free");
+    thread::scope(|scope| {
+        // Only who acquires says for how long.
+        scene.proxy.cut_after(script("30000"), ALWAYS);
+        let waiting: Vec<_> = (0..20)
+            .map(|_| scope.spawn(|| far.lock().map(drop).map_err(|error| error.kind())))
+            .collect();
+        wait_for_queue(&scene.server, &near, 20);
+        eventually(SOON, "all have lost a reply", || {
+            scene.far.state().waiters == 20
+        });
+        assert!(scene.proxy.cuts() >= 20);
+        scene.far.shutdown();
+        for one in waiting {
+            assert_eq!(one.join().expect("returns"), Err(ErrorKind::Closed));
+        }
+    });
+    assert_eq!(queue(&scene.server, &near), [""; 0]);
+    guard.unlock().expect("held");
+    nobody_waits(&scene.server, &[&scene.near], &near);
+}
+
+/// The answer that it waits for at that moment never comes.
+#[test]
+fn who_waits_in_vain_for_its_place_leaves_the_queue_too() {
+    let ground = Ground::alone();
+    let timeout = millis(1000);
+    let scene = Scene::patient(&ground, timeout);
+    let (near, far) = scene.locks();
+    let guard = near.lock().expect("free");
+    thread::scope(|scope| {
+        scene.proxy.swallow_replies(script(&scene.name), 1);
+        let waiting = scope.spawn(|| far.lock().map(drop).map_err(|error| error.kind()));
+        wait_for_queue(&scene.server, &near, 1);
+        thread::sleep(timeout / 2);
+        let ((), took) = timed(|| scene.far.shutdown());
+        println!("shut down after {took:?}");
+        assert!(took < timeout + SLACK, "{took:?}");
+        assert_eq!(waiting.join().expect("returns"), Err(ErrorKind::Closed));
+    });
+    assert_eq!(scene.proxy.swallowed(), 1);
+    assert_eq!(queue(&scene.server, &near), [""; 0]);
+    guard.unlock().expect("held");
+    nobody_waits(&scene.server, &[&scene.near], &near);
+}
+
+/// Nobody answers at all, whoever is asked.
+#[test]
+fn a_server_that_is_frozen_delays_it_by_one_response_timeout() {
+    let ground = Ground::alone();
+    ground.expect_keys_left();
+    let timeout = millis(1000);
+    let scene = Scene::patient(&ground, timeout);
+    let (near, far) = scene.locks();
+    let guard = near.lock().expect("free");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| far.lock().map(drop).map_err(|error| error.kind()));
+        wait_for_queue(&scene.server, &near, 1);
+        wait_for_ears(&scene.server, &near);
+        scene.server.freeze();
+        let ((), took) = timed(|| scene.far.shutdown());
+        println!("shut down after {took:?}");
+        assert!(took < timeout + SLACK, "{took:?}");
+        assert_eq!(waiting.join().expect("returns"), Err(ErrorKind::Closed));
+        scene.server.thaw();
+    });
+    guard.unlock().expect("held");
+}
+
 /// Returns as soon as it has begun.
 fn shut_down<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
@@ -115,5 +191,6 @@ fn shut_down<'scope>(
     closing
 }
 
-/// A quarter of it is for those who leave.
-const PATIENT: std::time::Duration = secs(8);
+const PATIENT: Duration = secs(8);
+
+const SLACK: Duration = millis(700);
