@@ -16,7 +16,7 @@ use super::{
     rest::{self, Rest},
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     protocol::{Kind, Standing, Subject},
     sync::{Condvar, Mutex},
     transport::{Fence, Subscription},
@@ -31,6 +31,9 @@ const COURTESY: Duration = Duration::from_millis(2);
 /// Who had the lock so recently also lets others go before it when a third client released: where
 /// two quick ones compete, slower ones would never be first.
 const RECENTLY: Duration = Duration::from_millis(50);
+
+/// An attempt without a reply for so long has failed as far as those behind it can tell.
+const UNANSWERED: Duration = Duration::from_millis(200);
 
 /// How long our own message may take to come back to us.
 const ECHO: Duration = Duration::from_millis(100);
@@ -195,7 +198,7 @@ impl Contest {
                 until = state.waiters[place].joined.max(*since).checked_add(retry);
             }
             if until.is_some_and(|until| now >= until) {
-                return Turn::TimedOut(state.failing.as_ref().map(|(_, error)| error.clone()));
+                return Turn::TimedOut(state.failure(now));
             }
             if place == 0 {
                 let alarm = match state.courtesy {
@@ -516,6 +519,16 @@ impl State {
         self.waiters
             .iter()
             .position(|waiter| waiter.number == number)
+    }
+
+    /// Why nobody can say whether others have it: the last attempt failed, or is not answered.
+    fn failure(&self, now: Instant) -> Option<Error> {
+        if let Some((_, error)) = &self.failing {
+            return Some(error.clone());
+        }
+        let first = self.waiters.front()?;
+        let silent = first.busy == Busy::Asking && now >= self.asking_since + UNANSWERED;
+        silent.then(|| Error::new(ErrorKind::Timeout, "no reply in time to the first in line"))
     }
 
     fn wake_first(&self) {

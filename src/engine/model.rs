@@ -133,6 +133,8 @@ fn a_newcomer_has_one_hold(bug: Bug) {
 fn a_place_is_left_once(bug: Bug) {
     let left = Arc::new(Mutex::new(0));
     let contest = Arc::new(Contest::new(&Fair));
+    // Else it looks by itself after a tenth of a second, by the real clock.
+    assert!(contest.should_listen());
     contest.held_until(Instant::now() + NO_END, contest.seen());
     let place = contest.join(wish(1), true);
     let waiter = {
