@@ -73,7 +73,9 @@ impl<'a> Bid<'a> {
         let hold = Arc::clone(&self.hold);
         let ask = subject.kind.acquire(subject, &self.claim());
         // Who waits asks again under the same name: a late undoing would cost what it got then.
-        let undo = (!self.waits).then(|| {
+        // A reader's count is not lowered behind its back, see `Orphan::remedy`.
+        let lowers = self.count > 1 && subject.kind.part().lives_by_leases();
+        let undo = (!self.waits && !lowers).then(|| {
             let release = subject.kind.release(subject, &hold.holder, hold.left());
             release.request
         });
