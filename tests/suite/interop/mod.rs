@@ -9,6 +9,7 @@ pub(crate) mod processes;
 mod queues;
 mod scenarios;
 mod seats;
+mod several;
 mod times;
 mod versions;
 mod waits;
