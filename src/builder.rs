@@ -103,8 +103,8 @@ impl ClientBuilder {
 
     /// Sets how long one server of a RedLock may take to answer.
     ///
-    /// A [`RedLock`](crate::RedLock) waits no longer for one of its members, whether it takes or
-    /// releases it. Defaults to 50 milliseconds. Zero is refused when the client is built.
+    /// A [`RedLock`](crate::RedLock) waits no longer for one of its members, whether it takes it, asks
+    /// about it or releases it. Defaults to 50 milliseconds. Zero is refused when the client is built.
     pub fn red_lock_member_timeout(mut self, timeout: Duration) -> Self {
         self.settings.red_lock_member_timeout = timeout;
         self

@@ -56,7 +56,15 @@ impl Handle {
 
     pub(crate) fn is_held_by_current_thread(&self) -> Result<bool> {
         self.check()?;
-        self.core.is_held_by_current_thread(&self.subject)
+        self.core.is_held_by_current_thread(&self.subject, None)
+    }
+
+    /// As one of several, which is not waited for longer than such a one.
+    pub(crate) fn is_held_as_member(&self) -> Result<bool> {
+        self.check()?;
+        let limit = self.core.settings().red_lock_member_timeout;
+        self.core
+            .is_held_by_current_thread(&self.subject, Some(limit))
     }
 
     pub(crate) fn hold_count(&self) -> Result<u64> {

@@ -201,7 +201,7 @@ impl Majority {
         let needed = engine::majority(self.0.len());
         let (mut held, mut failed) = (0, None);
         for handle in &self.0 {
-            match handle.is_held_by_current_thread() {
+            match handle.is_held_as_member() {
                 Ok(true) => held += 1,
                 Ok(false) => {}
                 Err(error) => failed = Some(error),

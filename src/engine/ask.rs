@@ -18,11 +18,17 @@ impl Shared {
         self.ask(subject, subject.kind.is_locked(subject))
     }
 
-    pub(crate) fn is_held_by_current_thread(&self, subject: &Subject) -> Result<bool> {
-        match self.hold_of_current_thread(subject)? {
-            None => Ok(false),
-            Some(hold) => self.ask(subject, subject.kind.is_held(subject, &hold.holder)),
-        }
+    /// A limit is for those who do not wait for one server among several.
+    pub(crate) fn is_held_by_current_thread(
+        &self,
+        subject: &Subject,
+        limit: Option<Duration>,
+    ) -> Result<bool> {
+        let Some(hold) = self.hold_of_current_thread(subject)? else {
+            return Ok(false);
+        };
+        let ask = subject.kind.is_held(subject, &hold.holder);
+        Ok(self.ask_at(Lane::Acquire, limit, subject, ask)?.0)
     }
 
     /// What Redis says of the hold that this thread has; without one there is nothing to ask.
@@ -90,12 +96,12 @@ impl Shared {
     }
 
     /// Asks Redis whether the hold is still there; closes it if not.
-    pub(super) fn verify(&self, hold: &Arc<Hold>) -> Result<()> {
+    pub(super) fn verify(&self, hold: &Arc<Hold>, limit: Option<Duration>) -> Result<()> {
         self.check_live(hold)?;
         let subject = &hold.subject;
         let ask = subject.kind.is_held(subject, &hold.holder);
         match self
-            .ask_at(Lane::Release, subject, ask)
+            .ask_at(Lane::Release, limit, subject, ask)
             .map(|(held, _)| held)
         {
             // The answer may have come too late.
@@ -128,7 +134,13 @@ impl Shared {
     }
 
     /// Raises the TTL to at least this lease.
-    pub(super) fn extend(&self, hold: &Arc<Hold>, share: u64, lease: Duration) -> Result<()> {
+    pub(super) fn extend(
+        &self,
+        hold: &Arc<Hold>,
+        share: u64,
+        lease: Duration,
+        limit: Option<Duration>,
+    ) -> Result<()> {
         self.check_live(hold)?;
         let subject = &hold.subject;
         check_lease(lease).map_err(|error| error.about(&subject.key))?;
@@ -139,7 +151,7 @@ impl Shared {
             lease,
         }]);
         // Like a release, before those who only want to acquire: its time may be running out.
-        let asked = self.ask_at(Lane::Release, subject, ask);
+        let asked = self.ask_at(Lane::Release, limit, subject, ask);
         let (renewed, sent) = asked.inspect_err(|_| self.doubt(hold))?;
         match renewed.into_iter().next() {
             Some(Renewed::Done) if hold.confirm(Some(share), sent + lease) => Ok(()),
@@ -162,15 +174,21 @@ impl Shared {
     }
 
     fn ask<T>(&self, subject: &Subject, ask: Ask<T>) -> Result<T> {
-        Ok(self.ask_at(Lane::Acquire, subject, ask)?.0)
+        Ok(self.ask_at(Lane::Acquire, None, subject, ask)?.0)
     }
 
-    fn ask_at<T>(&self, lane: Lane, subject: &Subject, ask: Ask<T>) -> Result<(T, Instant)> {
+    fn ask_at<T>(
+        &self,
+        lane: Lane,
+        limit: Option<Duration>,
+        subject: &Subject,
+        ask: Ask<T>,
+    ) -> Result<(T, Instant)> {
         self.check_open()?;
         let about = |error: Error| error.about(&subject.key);
         let answer = self
             .transport
-            .call(lane, &ask.request, None, self.short_budget())
+            .call(lane, &ask.request, None, self.limited(limit))
             .map_err(|failure| about(failure.error))?;
         let sent = answer.sent;
         match (ask.decode)(answer.reply) {

@@ -67,11 +67,11 @@ impl Bundle {
     }
 
     pub(crate) fn verify(&self) -> Result<()> {
-        self.ask_all(Grip::verify)
+        self.ask_all(|grip| grip.verify_within(self.rule.apart))
     }
 
     pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
-        self.ask_all(|grip| grip.extend(lease))
+        self.ask_all(|grip| grip.extend_within(lease, self.rule.apart))
     }
 
     pub(crate) fn signal(&self) -> Signal {

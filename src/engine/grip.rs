@@ -62,13 +62,21 @@ impl Grip {
     }
 
     pub(crate) fn verify(&self) -> Result<()> {
+        self.verify_within(None)
+    }
+
+    pub(super) fn verify_within(&self, limit: Option<Duration>) -> Result<()> {
         self.core.check_open()?;
-        self.core.verify(&self.hold)
+        self.core.verify(&self.hold, limit)
     }
 
     pub(crate) fn extend(&self, lease: Duration) -> Result<()> {
+        self.extend_within(lease, None)
+    }
+
+    pub(super) fn extend_within(&self, lease: Duration, limit: Option<Duration>) -> Result<()> {
         self.core.check_open()?;
-        self.core.extend(&self.hold, self.share, lease)
+        self.core.extend(&self.hold, self.share, lease, limit)
     }
 
     pub(crate) fn signal(&self) -> Signal {

@@ -296,7 +296,7 @@ impl Shared {
         }
     }
 
-    fn limited(&self, limit: Option<Duration>) -> Budget {
+    pub(super) fn limited(&self, limit: Option<Duration>) -> Budget {
         let mut budget = self.short_budget();
         if let Some(limit) = limit {
             budget.deadline = budget.deadline.min(Instant::now() + limit);

@@ -7,7 +7,9 @@
 
 mod actors;
 mod differences;
+mod faces;
 mod observed;
+mod stage;
 
 use std::{fmt, thread, time::Duration};
 
@@ -16,7 +18,8 @@ use serde_json::Value;
 use self::{
     actors::{Cast, Said},
     differences::{ALSO_TOLD, DIFFERENCES, Instead},
-    observed::{Messages, Names},
+    observed::Names,
+    stage::{Messages, Stage},
 };
 use crate::support::{Ground, Server, within};
 
@@ -28,12 +31,16 @@ const FILES: &[(&[&str], &str)] = &[
         &["read", "readwrite", "write"],
         include_str!("../golden/read_write.json"),
     ),
+    (&["multi"], include_str!("../golden/multi.json")),
+    (&["red"], include_str!("../golden/red.json")),
 ];
 
 /// What was recorded under one name.
 struct Vector {
     lock_type: String,
     scenario: String,
+    /// How many there are.
+    servers: usize,
     steps: Vec<Step>,
 }
 
@@ -80,6 +87,11 @@ impl Vector {
         Self {
             lock_type: text(&vector["lock_type"]),
             scenario: text(&vector["scenario"]),
+            servers: match text(&vector["topology"]).split_once(' ') {
+                Some(("single", _)) => 1,
+                Some((several, _)) => several.parse().expect("a number of servers"),
+                None => panic!("the recording says where it was made"),
+            },
             steps: list(&vector["steps"]).iter().map(Step::read).collect(),
         }
     }
@@ -91,10 +103,11 @@ impl Vector {
     }
 
     fn replay(&self, ground: &Ground) {
-        let server = ground.server();
-        let mut subscriber = server.connection();
-        let mut messages = Messages::of(&mut subscriber);
-        let mut cast = Cast::new(ground);
+        let stage = Stage::new(ground, self.servers);
+        let server = stage.server();
+        let mut subscribers = stage.connections();
+        let mut messages = Messages::of(&stage, &mut subscribers);
+        let mut cast = Cast::new(ground, &stage);
         let mut names = Names::default();
         for (number, step) in self.steps.iter().enumerate() {
             let at = format!("{self}, step {number}: {} {}", step.actor, step.op);
@@ -104,12 +117,12 @@ impl Vector {
                     server.cli(words);
                     Ok(())
                 }
-                _ => step.perform(&server, &mut cast, &mut names),
+                _ => step.perform(server, &mut cast, &mut names),
             };
             if let Err(problem) = outcome {
                 panic!("{at}: {problem}");
             }
-            let published = messages.until_now(&server);
+            let published = messages.until_now();
             if !(instead == Some(Instead::MessagesMayLack) && published.is_empty()) {
                 let wanted = match instead {
                     Some(Instead::Silent) => Vec::new(),
@@ -129,13 +142,18 @@ impl Vector {
                 true => PATIENCE,
                 false => Duration::ZERO,
             };
+            let mut wanted = step.keys_after.clone();
+            if let Some(Instead::Without(key)) = instead {
+                let keys = wanted.as_object_mut().expect("recorded keys are a map");
+                keys.remove(key).expect("it was recorded");
+            }
             let mut problem = String::new();
             within(patience, || {
                 cast.returned(|actor, answer| names.learn(actor, answer));
-                let found = observed::keys(&server);
-                names.learn_queues(&step.keys_after, &found);
+                let found = stage.keys();
+                names.learn_queues(&wanted, &found);
                 names
-                    .match_keys(&step.keys_after, &found)
+                    .match_keys(&wanted, &found)
                     .map_err(|found| problem = found)
                     .ok()
             })
@@ -144,12 +162,12 @@ impl Vector {
         // Guards that are left in hands are lost ones: they must not touch what is there.
         drop(cast);
         let last = self.steps.last().expect("a scenario has steps");
-        if let Err(problem) = names.match_keys(&last.keys_after, &observed::keys(&server)) {
+        if let Err(problem) = names.match_keys(&last.keys_after, &stage.keys()) {
             panic!("{self}, after its end: {problem}");
         }
-        let published = messages.until_now(&server);
+        let published = messages.until_now();
         assert!(published.is_empty(), "{self}, after its end: {published:?}");
-        server.cli(&["FLUSHALL"]);
+        stage.clear();
     }
 
     fn instead(&self, step: usize) -> Option<Instead> {
@@ -194,7 +212,14 @@ impl Step {
             keys_after: step["keys_after"].clone(),
             published: list(&step["published"])
                 .iter()
-                .map(|message| (text(&message["channel"]), text(&message["payload"])))
+                .map(|message| {
+                    let channel = text(&message["channel"]);
+                    let channel = match message["server"].as_u64() {
+                        None => channel,
+                        Some(number) => stage::on_server(number as usize, &channel),
+                    };
+                    (channel, text(&message["payload"]))
+                })
                 .collect(),
             result: step["result"].clone(),
         }
@@ -217,7 +242,7 @@ impl Step {
             return Ok(());
         }
         if self.actor == "raw" {
-            let time = (observed::now(server) + MEDDLED).to_string();
+            let time = (stage::now(server) + MEDDLED).to_string();
             let words = self.op.split(' ').map(|word| match word {
                 "<ms>" => &*time,
                 word => word,

@@ -22,6 +22,7 @@ mod red;
 mod regressions;
 mod scenarios;
 mod scenarios_fair;
+mod scenarios_multi;
 mod scenarios_rw;
 mod told_once;
 mod tour;

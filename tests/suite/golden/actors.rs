@@ -7,22 +7,31 @@ use std::{
     time::Duration,
 };
 
-use lockson::{
-    AnyGuard, AnyLock, CancelToken, Client, Error, FairLock, ReadLock, ReentrantLock, Result, Ttl,
-    WriteLock,
-};
+use lockson::{AnyGuard, AnyLock, CancelToken, Client, Error, MultiLock, RedLock, Result, Ttl};
 
+use super::{
+    faces::Face,
+    stage::{Stage, key_of},
+};
 use crate::support::{Ground, watched, within};
 
 /// From a type in the recordings to a handle.
 pub(super) const KINDS: &[(&str, Open)] = &[
-    ("lock", |client, name| Box::new(client.reentrant_lock(name))),
-    ("fair", |client, name| Box::new(client.fair_lock(name))),
-    ("read", |client, name| {
-        Box::new(client.read_write_lock(name).read_lock())
+    ("lock", |order, name| {
+        Box::new(order.own.reentrant_lock(name))
     }),
-    ("write", |client, name| {
-        Box::new(client.read_write_lock(name).write_lock())
+    ("fair", |order, name| Box::new(order.own.fair_lock(name))),
+    ("read", |order, name| {
+        Box::new(order.own.read_write_lock(name).read_lock())
+    }),
+    ("write", |order, name| {
+        Box::new(order.own.read_write_lock(name).write_lock())
+    }),
+    ("multi", |order, names| {
+        Box::new(MultiLock::new(order.members(names)).expect("there are members"))
+    }),
+    ("red", |order, names| {
+        Box::new(RedLock::new(order.members(names)).expect("servers of their own"))
     }),
 ];
 
@@ -81,7 +90,7 @@ pub(super) const VERBS: &[(&str, Verb)] = &[
 /// The settings of a recorded client; any other has the defaults.
 const WATCHDOG_TIMEOUTS: &[(&str, Duration)] = &[("W", Duration::from_secs(3))];
 
-type Open = fn(&Client, &str) -> Box<dyn Face>;
+type Open = fn(&Order, &str) -> Box<dyn Face>;
 type Verb = fn(&dyn Face, &mut Vec<AnyGuard>, &[u64], &CancelToken) -> Result<Said>;
 
 /// What an actor was answered.
@@ -99,62 +108,38 @@ pub(super) enum Said {
 /// What an actor was answered, and as whom it holds the lock now.
 pub(super) struct Answer {
     pub(super) said: Said,
-    pub(super) lock: String,
-    pub(super) holder: Option<String>,
+    /// Each member of the lock, or the lock itself.
+    pub(super) held: Vec<Held>,
     /// What the lock's hash has behind the holder.
     pub(super) suffix: &'static str,
 }
 
-/// One lock as the verbs need it, whatever its type.
-pub(super) trait Face {
-    fn any(&self) -> AnyLock;
-    fn is_locked(&self) -> Result<bool>;
-    fn hold_count(&self) -> Result<u64>;
-    fn remaining_ttl(&self) -> Result<Ttl>;
-    fn force_unlock(&self) -> Result<bool>;
+/// As whom one key is held.
+pub(super) struct Held {
+    /// None: the actor's own.
+    pub(super) client: Option<String>,
+    pub(super) key: String,
+    pub(super) holder: Option<String>,
 }
-
-macro_rules! face {
-    ($lock:ty) => {
-        impl Face for $lock {
-            fn any(&self) -> AnyLock {
-                self.into()
-            }
-
-            fn is_locked(&self) -> Result<bool> {
-                self.is_locked()
-            }
-
-            fn hold_count(&self) -> Result<u64> {
-                self.hold_count()
-            }
-
-            fn remaining_ttl(&self) -> Result<Ttl> {
-                self.remaining_ttl()
-            }
-
-            fn force_unlock(&self) -> Result<bool> {
-                self.force_unlock()
-            }
-        }
-    };
-}
-
-face!(ReentrantLock);
-face!(FairLock);
-face!(ReadLock);
-face!(WriteLock);
 
 /// All actors of one scenario.
 pub(super) struct Cast<'a> {
     ground: &'a Ground,
+    stage: &'a Stage,
     actors: BTreeMap<String, Actor>,
     clients: BTreeMap<String, Client>,
 }
 
+/// What an actor shall do, and the clients for it.
+pub(super) struct Order {
+    op: String,
+    own: Client,
+    others: BTreeMap<String, Client>,
+}
+
 struct Actor {
     /// None when the actor shall end.
-    orders: Option<Sender<String>>,
+    orders: Option<Sender<Order>>,
     answers: Receiver<Answer>,
     /// The answer to a call that blocked, once it is there.
     returned: Option<Answer>,
@@ -163,9 +148,10 @@ struct Actor {
 }
 
 impl<'a> Cast<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Self {
+    pub(super) fn new(ground: &'a Ground, stage: &'a Stage) -> Self {
         Self {
             ground,
+            stage,
             actors: BTreeMap::new(),
             clients: BTreeMap::new(),
         }
@@ -178,9 +164,10 @@ impl<'a> Cast<'a> {
 
     /// Has an actor begin something that blocks.
     pub(super) fn begin(&mut self, actor: &str, op: &str) -> std::result::Result<(), String> {
-        let before = self.client(actor).state().waiters;
+        let (client, _) = actor.split_once('/').expect("an actor is client/thread");
+        let client = self.client(client);
+        let before = client.state().waiters;
         self.order(actor, op);
-        let client = self.client(actor);
         within(ANSWER_BOUND, || client.state().waiters > before)
             .ok_or_else(|| "does not block".to_owned())?;
         // As long as the recording gave it: what time it leaves is recorded too.
@@ -215,43 +202,63 @@ impl<'a> Cast<'a> {
     }
 
     fn order(&mut self, actor: &str, op: &str) -> &Actor {
-        if !self.actors.contains_key(actor) {
-            let new = Actor::start(self.client(actor), actor);
-            self.actors.insert(actor.to_owned(), new);
-        }
-        let actor = &self.actors[actor];
+        let (own, _) = actor.split_once('/').expect("an actor is client/thread");
+        let members = op.split([' ', ',']);
+        let others: Vec<&str> = members
+            .filter_map(|member| Some(member.split_once('/')?.0))
+            .collect();
+        // An actor whose locks are all of other clients needs none of its own.
+        let own = others.first().copied().unwrap_or(own);
+        let order = Order {
+            op: op.to_owned(),
+            own: self.client(own),
+            others: others
+                .into_iter()
+                .map(|name| (name.to_owned(), self.client(name)))
+                .collect(),
+        };
+        let actor = self
+            .actors
+            .entry(actor.to_owned())
+            .or_insert_with(|| Actor::start(actor));
         let orders = actor.orders.as_ref().expect("an actor is given orders");
-        orders.send(op.to_owned()).expect("the actor listens");
+        orders.send(order).expect("the actor listens");
         actor
     }
 
-    fn client(&mut self, actor: &str) -> Client {
-        let (name, _) = actor.split_once('/').expect("an actor is client/thread");
+    fn client(&mut self, name: &str) -> Client {
         let client = self.clients.entry(name.to_owned()).or_insert_with(|| {
-            let mut builder = Client::builder();
+            let mut builder = Client::builder().red_lock_member_timeout(PATIENT);
             if let Some((_, timeout)) = WATCHDOG_TIMEOUTS.iter().find(|(one, _)| *one == name) {
                 builder = builder.lock_watchdog_timeout(*timeout);
             }
-            let url = self.ground.server().url();
+            let url = self.stage.server_of(name).url();
             watched(self.ground, builder.connect(&url))
         });
         client.clone()
     }
 }
 
+impl Order {
+    fn members(&self, names: &str) -> Vec<AnyLock> {
+        let each = names.split(',').map(|member| match member.split_once('/') {
+            None => self.own.reentrant_lock(member).into(),
+            Some((client, name)) => self.others[client].reentrant_lock(name).into(),
+        });
+        each.collect()
+    }
+}
+
 impl Actor {
-    fn start(client: Client, name: &str) -> Self {
-        let (orders, inbox) = mpsc::channel::<String>();
+    fn start(name: &str) -> Self {
+        let (orders, inbox) = mpsc::channel::<Order>();
         let (outbox, answers) = mpsc::channel();
         let interrupt = CancelToken::new();
         let token = interrupt.clone();
         let body = move || {
             let mut hands: BTreeMap<String, Vec<AnyGuard>> = BTreeMap::new();
-            for op in inbox {
-                if outbox
-                    .send(perform(&client, &mut hands, &op, &token))
-                    .is_err()
-                {
+            for order in inbox {
+                if outbox.send(perform(&order, &mut hands, &token)).is_err() {
                     return;
                 }
             }
@@ -292,11 +299,11 @@ impl Drop for Actor {
 }
 
 fn perform(
-    client: &Client,
+    order: &Order,
     hands: &mut BTreeMap<String, Vec<AnyGuard>>,
-    op: &str,
     interrupt: &CancelToken,
 ) -> Answer {
+    let op = &order.op;
     let words: Vec<&str> = op.split_whitespace().collect();
     let [verb, kind, name, ref rest @ ..] = words[..] else {
         panic!("{op:?} is a verb, a type and a name");
@@ -308,16 +315,35 @@ fn perform(
     let open = find(KINDS, kind);
     let run = find(VERBS, verb);
     let hand = hands.entry(format!("{kind} {name}")).or_default();
-    let said = run(&*open(client, name), hand, &numbers, interrupt).unwrap_or_else(Said::Failed);
+    let said = run(&*open(order, name), hand, &numbers, interrupt).unwrap_or_else(Said::Failed);
     Answer {
         said,
-        lock: name.to_owned(),
-        holder: hand.last().map(|guard| guard.holder().to_owned()),
+        held: match kind {
+            "multi" | "red" => of_members(name, hand.last()),
+            _ => vec![Held {
+                client: None,
+                key: name.to_owned(),
+                holder: hand.last().map(|guard| guard.holder().to_owned()),
+            }],
+        },
         suffix: match kind {
             "write" => ":write",
             _ => "",
         },
     }
+}
+
+fn of_members(names: &str, guard: Option<&AnyGuard>) -> Vec<Held> {
+    let mut holders = guard.map(|guard| guard.holder().split(','));
+    let each = names.split(',').map(|member| {
+        let holder = holders.as_mut().and_then(Iterator::next);
+        Held {
+            client: member.split_once('/').map(|(client, _)| client.to_owned()),
+            key: key_of(member),
+            holder: holder.filter(|one| *one != "-").map(str::to_owned),
+        }
+    });
+    each.collect()
 }
 
 fn find<T: Copy>(table: &[(&str, T)], word: &str) -> T {
@@ -339,5 +365,8 @@ fn millis(number: u64) -> Duration {
 }
 
 const ANSWER_BOUND: Duration = Duration::from_secs(20);
+
+/// Members of a RedLock have time to answer on a busy machine.
+const PATIENT: Duration = Duration::from_millis(500);
 
 const BLOCKED: Duration = Duration::from_millis(300);

@@ -1,93 +1,10 @@
-//! What the server has and publishes, and how it is compared with a recording.
+//! How what servers have and publish is compared with a recording.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::actors::Answer;
-use crate::support::Server;
-
-/// Everything that is published, in order.
-pub(super) struct Messages<'a> {
-    subscription: redis::PubSub<'a>,
-}
-
-impl<'a> Messages<'a> {
-    pub(super) fn of(connection: &'a mut redis::Connection) -> Self {
-        let mut subscription = connection.as_pubsub();
-        subscription.psubscribe("*").expect("everything is told");
-        Self { subscription }
-    }
-
-    /// Channels and payloads of what was published since the last call.
-    ///
-    /// A marker is published and waited for: what came before it is complete.
-    pub(super) fn until_now(&mut self, server: &Server) -> Vec<(String, String)> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let marker = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
-        server.cli(&["PUBLISH", MARKER, &marker]);
-        let mut messages = Vec::new();
-        loop {
-            let message = self.subscription.get_message().expect("the marker arrives");
-            let channel = message.get_channel_name().to_owned();
-            let payload: String = message.get_payload().expect("a payload is text");
-            if channel == MARKER && payload == marker {
-                return messages;
-            }
-            // A client's own affair: it wakes its own thread.
-            if !channel.ends_with(":wake") {
-                messages.push((channel, payload));
-            }
-        }
-    }
-}
-
-/// The server's clock, in ms.
-pub(super) fn now(server: &Server) -> i64 {
-    let (seconds, micros): (i64, i64) = read(server.cli(&["TIME"]));
-    seconds * 1000 + micros / 1000
-}
-
-/// All keys, each with type, value and PTTL. The scores of a sorted set are counted from now; one
-/// that is not written as an integer stays as it is written.
-pub(super) fn keys(server: &Server) -> BTreeMap<String, (String, Value, i64)> {
-    let now = now(server);
-    let mut redis = server.connection();
-    let mut ask = |words: &[&str]| -> redis::Value {
-        let mut command = redis::Cmd::new();
-        words.iter().for_each(|word| {
-            command.arg(word);
-        });
-        command.query(&mut redis).expect("the server answers")
-    };
-    let mut keys = BTreeMap::new();
-    for name in read::<Vec<String>>(ask(&["KEYS", "*"])) {
-        let kind: String = read(ask(&["TYPE", &name]));
-        let value = match &*kind {
-            "hash" => json!(read::<BTreeMap<String, String>>(ask(&["HGETALL", &name]))),
-            "list" => json!(read::<Vec<String>>(ask(&["LRANGE", &name, "0", "-1"]))),
-            "zset" => {
-                let all = ask(&["ZRANGE", &name, "0", "-1", "WITHSCORES"]);
-                let since_now = |(member, score): (String, String)| match score.parse::<i64>() {
-                    Ok(score) => json!([member, score - now]),
-                    Err(_) => json!([member, score]),
-                };
-                let all = read::<Vec<(String, String)>>(all).into_iter();
-                all.map(since_now).collect()
-            }
-            "string" => json!(read::<String>(ask(&["GET", &name]))),
-            // It ran out just now.
-            "none" => continue,
-            other => panic!("the key {name:?} is a {other}"),
-        };
-        let ttl = read(ask(&["PTTL", &name]));
-        keys.insert(name, (kind, value, ttl));
-    }
-    keys
-}
+use super::{actors::Answer, stage::Keys};
 
 /// Which of our holders stands for which recorded one.
 ///
@@ -109,21 +26,21 @@ impl Names {
     pub(super) fn learn(&mut self, actor: &str, answer: &Answer) {
         let (client, thread) = actor.split_once("/t").expect("an actor is client/thread");
         let suffix = answer.suffix;
-        let recorded = format!("<uuid-{client}>:<tid-{thread}>{suffix}");
-        let place = (recorded, answer.lock.clone());
-        let Some(holder) = &answer.holder else {
-            self.holders.remove(&place);
-            return;
-        };
-        self.note(place, &format!("{holder}{suffix}"));
+        for held in &answer.held {
+            let client = held.client.as_deref().unwrap_or(client);
+            let recorded = format!("<uuid-{client}>:<tid-{thread}>{suffix}");
+            let place = (recorded, held.key.clone());
+            match &held.holder {
+                None => {
+                    self.holders.remove(&place);
+                }
+                Some(holder) => self.note(place, &format!("{holder}{suffix}")),
+            }
+        }
     }
 
     /// Takes from the place in a queue who it is that waits there: it will hold under that name.
-    pub(super) fn learn_queues(
-        &mut self,
-        recorded: &Value,
-        found: &BTreeMap<String, (String, Value, i64)>,
-    ) {
+    pub(super) fn learn_queues(&mut self, recorded: &Value, found: &Keys) {
         for (key, wanted) in recorded.as_object().expect("recorded keys are a map") {
             let queues = (&wanted["value"], found.get(key).map(|(_, value, _)| value));
             let ("list", (Value::Array(wanted), Some(Value::Array(queue)))) =
@@ -162,11 +79,7 @@ impl Names {
         }
     }
 
-    pub(super) fn match_keys(
-        &self,
-        recorded: &Value,
-        found: &BTreeMap<String, (String, Value, i64)>,
-    ) -> Result<(), String> {
+    pub(super) fn match_keys(&self, recorded: &Value, found: &Keys) -> Result<(), String> {
         let problem = || format!("the keys are {found:?}, recorded {recorded}");
         let recorded = recorded.as_object().expect("recorded keys are a map");
         if recorded.len() != found.len() {
@@ -314,10 +227,4 @@ pub(super) fn match_reply(recorded: &Value, found: &redis::Value) -> Result<(), 
     }
 }
 
-fn read<T: redis::FromRedisValue>(value: redis::Value) -> T {
-    redis::from_redis_value(value).unwrap_or_else(|_| panic!("a reply can be read"))
-}
-
 const SLOT: &str = ":rwlock_timeout:";
-
-const MARKER: &str = "golden-marker";

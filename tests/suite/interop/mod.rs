@@ -12,6 +12,7 @@ mod reads;
 mod scenarios;
 mod scene;
 mod seats;
+mod several;
 mod times;
 mod versions;
 mod waits;

@@ -1,6 +1,7 @@
 //! The RedLock: one lock on several servers.
 
 mod basics;
+mod faults;
 
 use std::{sync::Arc, time::Duration};
 

@@ -85,6 +85,7 @@ record LockCall(String op, String type, String name, long waitTime, long leaseTi
             case "tryLock" -> lock.tryLock();
             case "tryLockW", "tryLockWL" -> interruptibly(client, worker, () -> timedTry(lock));
             case "unlock" -> {
+                checkHeld(handle);
                 lock.unlock();
                 yield null;
             }
@@ -132,6 +133,13 @@ record LockCall(String op, String type, String name, long waitTime, long leaseTi
         long held = handle.members().stream().filter(this::holds).count();
         int needed = type.equals("red") ? handle.members().size() / 2 + 1 : handle.members().size();
         return held >= needed;
+    }
+
+    // Redisson's RedLock ignores what its members answer to a release.
+    private void checkHeld(Client.Handle handle) throws Refusal {
+        if (type.equals("red") && handle.members().stream().noneMatch(this::holds)) {
+            throw Refusal.notHeld("this thread does not hold " + name);
+        }
     }
 
     private String holder(Client.Handle handle) throws Refusal {
