@@ -6,6 +6,7 @@ use redis::Commands;
 
 use crate::{
     interop::{
+        self, LOCK,
         processes::{java_peer, rust_peer},
         seats::{BOUND, Seat, Side, WATCHDOG},
         sweep_latches,
@@ -181,10 +182,18 @@ impl<'a> Party<'a> {
             .clone()
             .map(|(place, name)| format!("{}/{name}", client_of(place)))
             .collect();
-        let plain = |place| Seat::new(peer, side, client_of(place), "lock");
+        let plain = |place| Seat::new(peer, side, client_of(place), LOCK);
         Self {
             side,
-            seat: Seat::new(peer, side, clients[0], kind.word),
+            seat: Seat::new(
+                peer,
+                side,
+                clients[0],
+                interop::Kind {
+                    word: kind.word,
+                    ..LOCK
+                },
+            ),
             lock: words.join(","),
             members: each
                 .map(|(place, name)| (plain(place), name.clone()))
