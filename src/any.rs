@@ -15,7 +15,7 @@ use crate::{
     reentrant::ReentrantLock,
 };
 
-/// A lock of any kind, as Java's `RLock` is.
+/// A lock of any kind, as Java's `RLock` is: also one made of several.
 ///
 /// # Examples
 ///

@@ -12,6 +12,12 @@ use crate::engine::Bell;
 /// Clones are one token. Once cancelled it stays so: every call that has it, now or later, answers
 /// [`Cancelled`](crate::ErrorKind::Cancelled) instead of waiting, and leaves nothing behind.
 ///
+/// A thread that waits for the lock answers at once. One that waits for Redis at that moment, which
+/// is slow or does not answer, waits for that one answer: for the
+/// [`response_timeout`](crate::ClientBuilder::response_timeout) at most, twice that if it still has to wait
+/// for a connection. It asks nothing more after that, but to leave the queue of a fair lock, for which
+/// it waits 200 ms at most.
+///
 /// # Examples
 ///
 /// ```no_run

@@ -85,7 +85,8 @@ impl<'a, L: Lock> Options<'a, L> {
     /// Sets a token by which another thread can end the wait.
     ///
     /// The call then answers [`Cancelled`](crate::ErrorKind::Cancelled), and nothing of it is left
-    /// behind.
+    /// behind. At once, unless it waits for an answer of Redis just then: how long that may take, see
+    /// [`CancelToken`].
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.terms.cancel = Some(token.clone());
         self

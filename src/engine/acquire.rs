@@ -229,7 +229,7 @@ impl Core {
         budget: Budget,
     ) -> Result<Attempt> {
         loop {
-            match bid.ask(budget)? {
+            match bid.ask(budget, terms.cancel.as_ref())? {
                 (Acquired::Held(lives), sent) => {
                     self.check_open()?;
                     let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
@@ -327,7 +327,8 @@ impl Shared {
     ) {
         let refused = matches!(said, Outcome::Refused(_));
         contest.asked(number, said, bid.is_clean());
-        if refused && contest.should_listen() {
+        // Who has to leave does not wait for the notifier.
+        if refused && !contest.is_over(number) && contest.should_listen() {
             let subject = bid.subject;
             let channel = subject.kind.channel(subject, &bid.hold.holder);
             let left = deadline.map_or(Duration::MAX, |deadline| {
@@ -375,6 +376,10 @@ impl Shared {
         seeker: &Seeker,
         own: Option<Arc<Hold>>,
     ) -> Arc<Hold> {
+        if let Some(above) = &seeker.above {
+            // They share one TTL: what is taken beneath may keep this one in Redis past its time.
+            self.doubt(above);
+        }
         if let Some(hold) = own {
             if hold.is_held() {
                 return hold;

@@ -14,6 +14,7 @@ use super::{
     orphan::Orphan,
 };
 use crate::{
+    cancel::CancelToken,
     protocol::{Acquired, Claim, Queueing, Released, Standing, Subject},
     transport::{Budget, Lane},
 };
@@ -63,7 +64,11 @@ impl<'a> Bid<'a> {
     }
 
     /// Asks Redis once; answers also when the request that was answered was sent.
-    pub(super) fn ask(&mut self, budget: Budget) -> crate::Result<(Acquired, Instant)> {
+    pub(super) fn ask(
+        &mut self,
+        budget: Budget,
+        cancel: Option<&CancelToken>,
+    ) -> crate::Result<(Acquired, Instant)> {
         let (core, subject) = (self.core, self.subject);
         let hold = Arc::clone(&self.hold);
         let ask = subject.kind.acquire(subject, &self.claim());
@@ -78,10 +83,15 @@ impl<'a> Bid<'a> {
         if self.waits && self.queued.is_none() && subject.kind.standing() == Standing::Queued {
             self.queued = Some(core.contests.queue());
         }
-        match core
-            .transport
-            .call_again(earlier, Lane::Acquire, &ask.request, undo.as_ref(), budget)
-        {
+        let over = || core.is_closed() || cancel.is_some_and(CancelToken::is_cancelled);
+        match core.transport.call_again(
+            earlier,
+            Lane::Acquire,
+            &ask.request,
+            undo.as_ref(),
+            budget,
+            &over,
+        ) {
             Ok(answer) => {
                 let acquired = (ask.decode)(answer.reply)
                     .map_err(|malformed| about(core.malformed(malformed)))?;

@@ -444,6 +444,13 @@ impl Contest {
         self.state.lock().waiters.len()
     }
 
+    /// Whether this waiter is about to leave: cancelled, or sent away.
+    pub(crate) fn is_over(&self, number: u64) -> bool {
+        let state = self.state.lock();
+        let place = state.place(number);
+        state.closed || place.is_none_or(|place| state.waiters[place].cancelled)
+    }
+
     /// Whether somebody has to begin to listen; says so once.
     pub(crate) fn should_listen(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().listens, true)

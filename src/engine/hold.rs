@@ -90,6 +90,9 @@ struct State {
     chain: Option<Chain>,
     deadline: Instant,
     lost: Option<LostReason>,
+    /// Whether the release is under way of the last acquisition that was alive: it ended the hold,
+    /// and not the clock.
+    let_go: bool,
     /// Whether a request that raises the TTL went unanswered, so that Redis may keep the entry
     /// longer than we believe.
     doubtful: bool,
@@ -144,6 +147,7 @@ impl Hold {
                 chain: None,
                 deadline: Instant::now(),
                 lost: None,
+                let_go: false,
                 doubtful: false,
                 watches: Vec::new(),
             }),
@@ -196,6 +200,12 @@ impl Hold {
 
     pub(crate) fn is_held(&self) -> bool {
         !self.remaining().is_zero()
+    }
+
+    /// Whether Redis had it when its release began.
+    pub(crate) fn is_released_in_time(&self) -> bool {
+        let state = self.state.lock();
+        state.let_go || !state.is_over()
     }
 
     /// Adds an acquisition that Redis confirmed. The clock moves forward, as the TTL in Redis does
@@ -314,16 +324,20 @@ impl Hold {
             share.renewed = Renewed::Not;
             share.leaves = true;
         }
+        let mut lives = state.remaining();
         if self.part().lives_by_leases()
-            && !state.is_over()
+            && !lives.is_zero()
             && let Some(end) = state.longest_lease().filter(|end| *end < state.deadline)
         {
             // The release may lower the TTL as soon as it runs, and need not lower it so far.
             state.deadline = end;
-            state.doubtful = true;
-            if state.is_over() {
+            lives = state.remaining();
+            // What goes with this release is not the watchdog's to release: it could be first.
+            state.doubtful = !lives.is_zero();
+            if lives.is_zero() {
                 // Their leases are over: with this one all goes, and only this one is released.
                 state.count = 0;
+                state.let_go = true;
                 let released = state.shares.iter().find(|share| share.number == number);
                 let _ = released.map(|share| share.fate.set(Ended::Released));
             }
@@ -331,7 +345,7 @@ impl Hold {
         }
         Left {
             count: state.count,
-            lives: state.remaining(),
+            lives,
         }
     }
 
@@ -362,6 +376,7 @@ impl Hold {
 
     pub(crate) fn end_share(&self, number: u64) {
         let mut state = self.state.lock();
+        state.let_go = false;
         if let Some(place) = state.shares.iter().position(|share| share.number == number) {
             let share = state.shares.swap_remove(place);
             let _ = share.fate.set(match state.is_over() {

@@ -133,8 +133,9 @@ impl Core {
         if self.shared.is_forked() {
             return;
         }
-        self.shared.close();
-        self.threads.join(self.shared.settings.response_timeout);
+        let end = Instant::now() + self.shared.settings.response_timeout;
+        self.shared.close(end);
+        self.threads.join(end);
     }
 }
 
@@ -230,7 +231,8 @@ impl Shared {
         self.alive.is_forked()
     }
 
-    fn close(&self) {
+    /// Ends everything by then, as far as it can.
+    fn close(&self, end: Instant) {
         if self.alive.closed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -240,13 +242,15 @@ impl Shared {
         for contest in self.contests.all() {
             contest.close();
         }
-        // They leave by themselves, and need their connections for it.
-        let until = Instant::now() + self.settings.response_timeout / 4;
-        self.contests.wait_for_queues(until);
+        // They leave by themselves, and need their connections for it. Who has to wait for an answer
+        // first may leave the rest to the watchdog.
+        let rest = self.settings.response_timeout / 4;
+        self.contests.wait_for_queues(end - rest);
+        self.watchdog.stop(end);
         self.transport.notifier().stop();
         // The reader sleeps in its socket: half a heartbeat is worth trying to wake it.
-        self.transport.wake_notifier(HEARTBEAT / 2);
-        self.watchdog.stop();
+        let left = end.saturating_duration_since(Instant::now());
+        self.transport.wake_notifier(left.min(HEARTBEAT / 2));
         if let Some(herald) = &self.herald {
             herald.stop();
         }

@@ -179,7 +179,7 @@ fn a_release_is_never_taken_for_a_loss(bug: Bug) {
             }
         })
     };
-    assert_eq!(hold.begin_release(share), 0);
+    assert_eq!(hold.begin_release(share).count, 0);
     registry.remove(&hold);
     *redis.lock().unwrap() = None;
     hold.end_share(share);
@@ -294,7 +294,7 @@ fn release(redis: &Redis, contest: &Contest, own: &str) {
     let Some((place, wish)) = contest.pick() else {
         contest.releasing();
         *redis.lock().unwrap() = None;
-        contest.released(1);
+        contest.released(1, false);
         return;
     };
     contest.releasing();

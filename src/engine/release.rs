@@ -235,7 +235,7 @@ impl Shared {
         limit: Option<Duration>,
     ) -> Result<Option<u64>> {
         let mut budget = self.limited(limit);
-        if !hold.is_held() {
+        if !hold.is_released_in_time() {
             // The time of one attempt. That a connection was found dead is no reason not to ask.
             let one = Instant::now() + self.settings.response_timeout;
             budget.deadline = budget.deadline.min(one);
@@ -286,7 +286,9 @@ impl Shared {
             Released::Shared => Ok(None),
             Released::Unannounced => Err(unannounced()),
             // An earlier copy of this very release may have done it, if there still was something.
-            Released::Gone if repeated && left.count == 0 && hold.is_held() => Ok(Some(0)),
+            Released::Gone if repeated && left.count == 0 && hold.is_released_in_time() => {
+                Ok(Some(0))
+            }
             Released::Gone => {
                 self.lose(hold, LostReason::Gone);
                 Err(not_held())

@@ -65,6 +65,10 @@ impl Signal {
         if let [member] = &*self.members {
             return member.wait(until);
         }
+        // First, since after a fork nothing else may be touched.
+        if let Some(ended) = self.now() {
+            return ended;
+        }
         let watch = Arc::new(Watch::default());
         for member in self.members.iter() {
             member.hold.watch(&watch);

@@ -3,7 +3,7 @@
 use std::{
     sync::Arc,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -52,9 +52,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for the threads to end, at most so long, and never for the one that calls.
-    pub(crate) fn join(&self, limit: Duration) {
-        let deadline = Instant::now() + limit;
+    /// Waits for the threads to end, at most until then, and never for the one that calls.
+    pub(crate) fn join(&self, deadline: Instant) {
         let running = std::mem::take(&mut *self.running.lock());
         for Running { thread, ended } in running {
             if thread.thread().id() == thread::current().id() {

@@ -35,7 +35,8 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct State {
-    stopped: bool,
+    /// That it is over, and until when the last orphans may be put right.
+    stopped: Option<Instant>,
     knocked: bool,
     orphans: Vec<Orphan>,
 }
@@ -52,24 +53,26 @@ impl Watchdog {
         self.changed.notify_one();
     }
 
-    pub(super) fn stop(&self) {
-        self.state.lock().stopped = true;
+    /// Ends it after one more round for the orphans, which is over by then.
+    pub(super) fn stop(&self, end: Instant) {
+        self.state.lock().stopped = Some(end);
         self.changed.notify_one();
     }
 
     /// Sleeps until then or until somebody calls; `None` when it is over.
     fn sleep(&self, until: Instant) -> Option<Vec<Orphan>> {
         let mut state = self.state.lock();
-        while !state.stopped && !state.knocked && state.orphans.is_empty() {
+        while state.stopped.is_none() && !state.knocked && state.orphans.is_empty() {
             if self.changed.wait_until(&mut state, until).timed_out() {
                 break;
             }
         }
         state.knocked = false;
-        (!state.stopped).then(|| std::mem::take(&mut state.orphans))
+        let goes_on = state.stopped.is_none();
+        goes_on.then(|| std::mem::take(&mut state.orphans))
     }
 
-    fn is_stopped(&self) -> bool {
+    fn stopped(&self) -> Option<Instant> {
         self.state.lock().stopped
     }
 }
@@ -104,7 +107,7 @@ pub(crate) fn run(shared: &Shared) {
             wake = wake.min(end);
         }
         let Some(adopted) = shared.watchdog.sleep(wake) else {
-            return;
+            return rounds.finish();
         };
         if !adopted.is_empty() {
             releases.next = Instant::now();
@@ -192,7 +195,7 @@ impl Rounds<'_> {
         let mut batches = self.batches(wants);
         let mut well = true;
         while let Some(batch) = batches.pop_front() {
-            if self.shared.watchdog.is_stopped() {
+            if self.shared.watchdog.stopped().is_some() {
                 return true;
             }
             match self.renew_batch(&batch, wants) {
@@ -287,11 +290,18 @@ impl Rounds<'_> {
     fn release_orphans(&mut self, until: Instant) -> bool {
         let mut again = Vec::new();
         while let Some(orphan) = self.orphans.pop() {
-            let over = self.shared.watchdog.is_stopped() || Instant::now() > orphan.until;
-            let Some(remedy) = orphan.remedy().filter(|_| !over) else {
+            let now = Instant::now();
+            let Some(remedy) = orphan.remedy().filter(|_| now <= orphan.until) else {
                 continue;
             };
-            match self.link.call(&remedy, &orphan.fences, self.timeout) {
+            let end = self.shared.watchdog.stopped();
+            // Half of it: the connection may have to be opened first.
+            let left = end.map(|end| end.saturating_duration_since(now) / 2);
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            let timeout = left.map_or(self.timeout, |left| left.min(self.timeout));
+            match self.link.call(&remedy, &orphan.fences, timeout) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WrongType => {}
                 Err(error) => {
@@ -310,6 +320,15 @@ impl Rounds<'_> {
         // Those that were refused come after the others.
         self.orphans.splice(..0, again);
         well
+    }
+
+    /// Nobody will come back to what is in doubt now: it gets one attempt.
+    fn finish(&mut self) {
+        let adopted = std::mem::take(&mut self.shared.watchdog.state.lock().orphans);
+        self.orphans.extend(adopted);
+        if let Some(end) = self.shared.watchdog.stopped() {
+            self.release_orphans(end);
+        }
     }
 
     fn tell(&self, batch: &[Arc<Hold>], error: Error) {

@@ -87,11 +87,11 @@ impl Transport {
         undo: Option<&Request>,
         budget: Budget,
     ) -> Result<Answer, Failure> {
-        self.call_again(None, lane, request, undo, budget)
+        self.call_again(None, lane, request, undo, budget, &|| false)
     }
 
     /// Sends a request of which earlier copies may have run, or may still run, on connections that
-    /// are to be killed first.
+    /// are to be killed first. No attempt is begun after one that failed when it is `over`.
     pub(crate) fn call_again(
         &self,
         earlier: Option<Vec<Fence>>,
@@ -99,6 +99,7 @@ impl Transport {
         request: &Request,
         undo: Option<&Request>,
         budget: Budget,
+        over: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
         let mut doubt = Doubt {
             any: earlier.is_some(),
@@ -122,6 +123,7 @@ impl Transport {
                 || attempt >= budget.attempts
                 || Instant::now() >= budget.deadline
                 || (doubt.any && !budget.repeats)
+                || over()
             {
                 return Err(doubt.give_up(error, undo));
             }

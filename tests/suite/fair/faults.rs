@@ -1,6 +1,6 @@
 //! What breaks while somebody stands in the queue: no ghost stays, no place is lost.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use lockson::{CancelToken, Client, ErrorKind, FairLock};
 use redis::Commands;
@@ -12,20 +12,24 @@ use super::{
 use crate::support::{Ground, Proxy, Server, connect, connect_to, eventually, script};
 
 /// A lock that another client holds, and a client behind a proxy that is going to wait for it.
-struct Scene {
-    server: std::sync::Arc<Server>,
-    proxy: Proxy,
-    near: Client,
-    far: Client,
-    name: String,
+pub(super) struct Scene {
+    pub(super) server: std::sync::Arc<Server>,
+    pub(super) proxy: Proxy,
+    pub(super) near: Client,
+    pub(super) far: Client,
+    pub(super) name: String,
 }
 
 impl Scene {
     fn new(ground: &Ground) -> Self {
+        Self::patient(ground, millis(400))
+    }
+
+    pub(super) fn patient(ground: &Ground, response_timeout: Duration) -> Self {
         let server = ground.server();
         let proxy = Proxy::to(server.addr());
         let far = connect_to(ground, &proxy.url(), |plain| {
-            plain.response_timeout(millis(400))
+            plain.response_timeout(response_timeout)
         });
         let name = ground.name("L");
         // The server learns the scripts.
@@ -45,7 +49,7 @@ impl Scene {
         }
     }
 
-    fn locks(&self) -> (FairLock, FairLock) {
+    pub(super) fn locks(&self) -> (FairLock, FairLock) {
         (
             self.near.fair_lock(&self.name),
             self.far.fair_lock(&self.name),
@@ -205,33 +209,6 @@ fn scripts_forgotten_while_waiting() {
     nobody_waits(&scene.server, &[&scene.near, &scene.far], &near);
 }
 
-/// Those who wait leave the queue, so that who is behind them need not wait for their time.
-#[test]
-fn a_client_that_is_shut_down_leaves_the_queue() {
-    let ground = Ground::new();
-    let server = ground.server();
-    let (one, two) = (connect(&ground), connect(&ground));
-    let name = ground.name("L");
-    let (lock, other) = (one.fair_lock(&name), two.fair_lock(&name));
-    let guard = other.lock().expect("free");
-    thread::scope(|scope| {
-        let waiting: Vec<_> = (0..20)
-            .map(|_| scope.spawn(|| lock.lock().map(drop).map_err(|error| error.kind())))
-            .collect();
-        wait_for_queue(&server, &other, 20);
-        let behind = waiter(scope, &other, drop);
-        wait_for_queue(&server, &other, 21);
-        one.shutdown();
-        for one in waiting {
-            assert_eq!(one.join().expect("returns"), Err(ErrorKind::Closed));
-        }
-        assert_eq!(queue(&server, &other).len(), 1, "they have left");
-        guard.unlock().expect("held");
-        behind.join().expect("entered");
-    });
-    nobody_waits(&server, &[&two], &other);
-}
-
 #[test]
 fn release_and_leaving_work_without_memory() {
     let ground = Ground::new();
@@ -258,6 +235,32 @@ fn release_and_leaving_work_without_memory() {
         assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
     });
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    nobody_waits(&server, &[&one, &two], &lock);
+}
+
+/// It has its place: that a new time for it cannot be written is no reason to give up.
+#[test]
+fn waiting_needs_no_memory() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (one.fair_lock(&name), two.fair_lock(&name));
+    let guard = lock.lock().expect("free");
+    thread::scope(|scope| {
+        let waiting = waiter(scope, &other, drop);
+        wait_for_queue(&server, &lock, 1);
+        wait_for_ears(&server, &lock);
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+        let before = server.script_calls();
+        let holder = &queue(&server, &lock)[0];
+        let channel = format!("redisson_lock__channel:{{{name}}}:{holder}");
+        server.cli(&["PUBLISH", &channel, "0"]);
+        eventually(SOON, "it looks", || server.script_calls() > before);
+        server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+        guard.unlock().expect("held");
+        waiting.join().expect("entered");
+    });
     nobody_waits(&server, &[&one, &two], &lock);
 }
 

@@ -1,5 +1,6 @@
 //! The fair lock: who came first is first, and nobody is forgotten.
 
+mod closing;
 mod crowds;
 mod faults;
 mod mixed;

@@ -1,6 +1,6 @@
 //! Places in the queue: taken, kept, left and given back.
 
-use std::thread;
+use std::{sync::Mutex, thread};
 
 use lockson::{CancelToken, ErrorKind};
 use redis::Commands;
@@ -138,6 +138,82 @@ fn who_was_thrown_out_gets_its_place_back() {
         second.join().expect("entered");
     });
     nobody_waits(&server, &[&one, &two, &three], &lock);
+}
+
+/// As by a client whose clock is ahead, that takes them all for dead.
+#[test]
+fn several_who_were_thrown_out_keep_their_order() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let lock = one.fair_lock(&name);
+    let guard = two
+        .fair_lock(&name)
+        .lock_with_lease(secs(60))
+        .expect("free");
+    let entered = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for number in 1..4 {
+            waiter(scope, &lock, |guard| {
+                let holder = guard.holder().to_owned();
+                entered.lock().expect("no panic").push(holder);
+                guard.unlock().expect("held");
+            });
+            wait_for_queue(&server, &lock, number);
+        }
+        wait_for_ears(&server, &lock);
+        let order = queue(&server, &lock);
+        server.cli(&["DEL", &queue_key(&lock), &times_key(&lock)]);
+        // They come back in the order in which they wake up.
+        for (back, number) in [2, 0, 1].into_iter().enumerate() {
+            let channel = format!("redisson_lock__channel:{{{name}}}:{}", order[number]);
+            server.cli(&["PUBLISH", &channel, "0"]);
+            eventually(SOON, "it is back", || queue(&server, &lock).len() > back);
+        }
+        assert_eq!(queue(&server, &lock), order);
+        guard.unlock().expect("held");
+        eventually(SOON, "all enter", || {
+            entered.lock().expect("no panic").len() == 3
+        });
+        assert_eq!(*entered.lock().expect("no panic"), order);
+    });
+    nobody_waits(&server, &[&one, &two], &lock);
+}
+
+/// Free, and it was passed as well: but one of the same client who came before it is back already.
+#[test]
+fn who_was_thrown_out_does_not_pass_its_own() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (one, two) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let lock = one.fair_lock(&name);
+    let guard = two
+        .fair_lock(&name)
+        .lock_with_lease(secs(60))
+        .expect("free");
+    thread::scope(|scope| {
+        let waiting = waiter(scope, &lock, drop);
+        wait_for_queue(&server, &lock, 1);
+        wait_for_ears(&server, &lock);
+        let holder = queue(&server, &lock).remove(0);
+        server.cli(&["DEL", &queue_key(&lock), &times_key(&lock)]);
+        let earlier = format!("{}:0", one.id());
+        super::enqueue_dead(&server, &lock, &earlier, Some(secs(60)));
+        server.cli(&["DEL", &name]);
+        let channel = format!("redisson_lock__channel:{{{name}}}:{holder}");
+        server.cli(&["PUBLISH", &channel, "0"]);
+        eventually(SOON, "it is back", || {
+            queue(&server, &lock) == [&*earlier, &*holder]
+        });
+        assert!(!lock.is_locked().expect("answered"));
+        let mut redis = server.connection();
+        let _: u64 = redis.zrem(times_key(&lock), &earlier).expect("its time");
+        waiting.join().expect("entered");
+    });
+    drop(guard);
+    nobody_waits(&server, &[&one, &two], &lock);
 }
 
 /// Free, and the queue says that another is first: but that one came later.

@@ -14,8 +14,9 @@ use std::{
 };
 
 use lockson::{CancelToken, Ended, ErrorKind, FairLock};
+use redis::Commands;
 
-use super::{SOON, enqueue_dead, millis, nobody_waits, queue, secs};
+use super::{SOON, enqueue_dead, millis, nobody_waits, queue, queue_key, secs, times_key};
 use crate::support::{Ground, Server, connect, eventually};
 
 const WORKERS: usize = 9;
@@ -59,12 +60,15 @@ struct Play<'a> {
     tokens: Vec<CancelToken>,
     states: Vec<State>,
     leased: Vec<bool>,
+    /// As what they last stood in the queue.
+    names: Vec<String>,
     /// Who waits, in the order of the places.
     line: VecDeque<usize>,
     random: Random,
     entries: u64,
     dead: u64,
     gave_up: u64,
+    thrown_out: u64,
 }
 
 #[test]
@@ -104,21 +108,24 @@ fn a_queue_is_a_queue() {
             tokens: vec![CancelToken::new(); WORKERS],
             states: vec![State::Idle; WORKERS],
             leased: vec![false; WORKERS],
+            names: vec![String::new(); WORKERS],
             line: VecDeque::new(),
             random: Random(seed),
             entries: 0,
             dead: 0,
             gave_up: 0,
+            thrown_out: 0,
         };
         for _ in 0..rounds {
             play.step();
         }
         play.end();
         println!(
-            "{} entries, {} gave up, {} dead entries passed",
-            play.entries, play.gave_up, play.dead
+            "{} entries, {} gave up, {} dead entries passed, {} thrown out",
+            play.entries, play.gave_up, play.dead, play.thrown_out
         );
-        assert!(play.entries > u64::from(rounds) / 20 && play.gave_up > 0);
+        assert!(play.entries > u64::from(rounds) / 20);
+        assert!(play.gave_up > 0 && play.thrown_out > 0);
     });
     nobody_waits(&server, &clients.each_ref(), &clients[0].fair_lock(&name));
 }
@@ -145,6 +152,7 @@ impl Play<'_> {
                 let silent_for = millis(self.random.below(4));
                 enqueue_dead(self.server, &self.lock, &holder, Some(silent_for));
             }
+            (State::Idle, 8) => self.throw_out(),
             (State::Waits(_), 0) => {
                 self.tokens[worker].cancel();
                 self.until("it gave up or got in", |play| !play.line.contains(&worker));
@@ -171,11 +179,53 @@ impl Play<'_> {
         let before = queue(self.server, &self.lock);
         let order = Order::Acquire { wait, lease, token };
         self.orders[worker].send(order).expect("it listens");
+        let newcomer = |play: &Self| {
+            let mut there = queue(play.server, &play.lock).into_iter();
+            there.find(|one| !one.starts_with("dead") && !before.contains(one))
+        };
         self.until("it has a place, or is done", |play| {
-            !play.line.contains(&worker)
-                || queue(play.server, &play.lock)
-                    .iter()
-                    .any(|one| !one.starts_with("dead") && !before.contains(one))
+            !play.line.contains(&worker) || newcomer(play).is_some()
+        });
+        self.names[worker] = newcomer(self).unwrap_or_default();
+    }
+
+    /// Those of one client who stand at the head are taken for dead, and come back in any order:
+    /// nobody notices.
+    fn throw_out(&mut self) {
+        // Free meanwhile, it would be for those behind.
+        if !self.states.contains(&State::Holds) {
+            return;
+        }
+        let there = queue(self.server, &self.lock);
+        let client = |one: &str| one.rsplit_once(':').map(|(client, _)| client.to_owned());
+        let run = there
+            .iter()
+            .take_while(|one| client(one) == client(&there[0]));
+        let most = 1 + self.random.below(WORKERS as u64) as usize;
+        let mut out: Vec<_> = (run.take(most))
+            .filter_map(|one| self.names.iter().position(|name| name == one))
+            .collect();
+        let mut at_once = redis::pipe();
+        at_once.atomic();
+        for worker in &out {
+            at_once.zrem(times_key(&self.lock), &self.names[*worker]);
+            at_once.lrem(queue_key(&self.lock), 0, &self.names[*worker]);
+        }
+        let mut redis = self.server.connection();
+        let _: Vec<u64> = at_once.query(&mut redis).expect("a list and a zset");
+        self.thrown_out += out.len() as u64;
+        let thrown = out.clone();
+        while !out.is_empty() {
+            let next = out.swap_remove(self.random.below(out.len() as u64) as usize);
+            let (lock, name) = (self.lock.name(), &self.names[next]);
+            let channel = format!("redisson_lock__channel:{{{lock}}}:{name}");
+            let _: u64 = redis.publish(channel, "0").expect("PUBLISH");
+        }
+        self.until("they are back, or gave up", |play| {
+            let there = queue(play.server, &play.lock);
+            let is_back = |worker: &usize| there.contains(&play.names[*worker]);
+            let mut thrown = thrown.iter();
+            thrown.all(|worker| is_back(worker) || !play.line.contains(worker))
         });
     }
 

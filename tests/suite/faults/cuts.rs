@@ -17,24 +17,22 @@ faults! {
 }
 
 fn request_never_forwarded(scene: &Scene<'_>) {
-    meet(scene, |scene| scene.proxy.drop_requests(scene.scripts(), 1));
+    meet(scene, |scene| scene.proxy.drop_requests(scene.calls(), 1));
     assert_eq!(scene.proxy.dropped(), 4);
 }
 
 fn connection_cut_before(scene: &Scene<'_>) {
-    meet(scene, |scene| scene.proxy.cut_before(scene.scripts(), 1));
+    meet(scene, |scene| scene.proxy.cut_before(scene.calls(), 1));
     assert_eq!(scene.proxy.cuts(), 4);
 }
 
 fn connection_cut_after(scene: &Scene<'_>) {
-    meet(scene, |scene| scene.proxy.cut_after(scene.scripts(), 1));
+    meet(scene, |scene| scene.proxy.cut_after(scene.calls(), 1));
     assert_eq!(scene.proxy.cuts(), 4);
 }
 
 fn connection_cut_inside_the_reply(scene: &Scene<'_>) {
-    meet(scene, |scene| {
-        scene.proxy.cut_reply_at(scene.scripts(), 2, 1)
-    });
+    meet(scene, |scene| scene.proxy.cut_reply_at(scene.calls(), 2, 1));
     assert_eq!(scene.proxy.cuts(), 4);
 }
 

@@ -29,30 +29,30 @@ struct Way {
 const WAYS: [Way; 5] = [
     Way {
         name: "replies lost",
-        order: |scene| scene.proxy.swallow_replies(scene.scripts(), 2),
+        order: |scene| scene.proxy.swallow_replies(scene.calls(), 2),
         kind: ErrorKind::Timeout,
     },
     Way {
         name: "requests lost",
-        order: |scene| scene.proxy.drop_requests(scene.scripts(), 2),
+        order: |scene| scene.proxy.drop_requests(scene.calls(), 2),
         kind: ErrorKind::Timeout,
     },
     Way {
         name: "cut before",
-        order: |scene| scene.proxy.cut_before(scene.scripts(), 2),
+        order: |scene| scene.proxy.cut_before(scene.calls(), 2),
         kind: ErrorKind::Connection,
     },
     // Nothing can be written behind these: only the watchdog is left to clean up.
     Way {
         name: "cut after",
-        order: |scene| scene.proxy.cut_after(scene.scripts(), 2),
+        order: |scene| scene.proxy.cut_after(scene.calls(), 2),
         kind: ErrorKind::Connection,
     },
     Way {
         name: "cut after, then silence",
         order: |scene| {
-            scene.proxy.cut_after(scene.scripts(), 1);
-            scene.proxy.swallow_replies(scene.scripts(), 1);
+            scene.proxy.cut_after(scene.calls(), 1);
+            scene.proxy.swallow_replies(scene.calls(), 1);
         },
         kind: ErrorKind::Timeout,
     },
@@ -73,7 +73,7 @@ fn acquire_given_up(scene: &Scene<'_>) {
     assert_eq!(faults_met(scene), 2 * WAYS.len());
     let lock = scene.lock(&client);
     let owned = || lock.try_lock_owned().map(drop);
-    scene.proxy.swallow_replies(scene.scripts(), 2);
+    scene.proxy.swallow_replies(scene.calls(), 2);
     fails("owned", owned, ErrorKind::Timeout);
     scene.eventually_free(BOUND);
     assert_eq!(scene.expired(), 0, "released, not expired");
@@ -83,7 +83,7 @@ fn acquire_given_up(scene: &Scene<'_>) {
 fn acquire_given_up_by_a_client_that_ends(scene: &Scene<'_>) {
     let client = scene.client();
     let lock = scene.lock(&client);
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     scene.proxy.refuse(true);
     fails_to_acquire("no second connection", &lock, ErrorKind::Connection);
     drop((lock, client));

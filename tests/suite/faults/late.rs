@@ -7,7 +7,7 @@ use lockson::{AnyGuard, Client, ErrorKind};
 use super::{
     Scene, faults,
     replies::end_of,
-    scene::{BOUND, LONG, SLACK, scripts, taken},
+    scene::{BOUND, LONG, SLACK, taken},
 };
 use crate::support::eventually;
 
@@ -46,7 +46,7 @@ fn late_acquires(scene: &Scene<'_>, client: &Client) -> usize {
         // The lock of an earlier round may have an orphan.
         let name = format!("{}-{round}", scene.name);
         let lock = (scene.kind.lock)(client, &name);
-        scene.proxy.hold(scripts(&name), 1);
+        scene.proxy.hold(scene.calls_about(&name), 1);
         let guard = taken(&lock);
         let holder = guard.holder().to_owned();
         assert_eq!(scene.proxy.held(), round + 1);
@@ -77,7 +77,7 @@ fn late_copies_after_the_next_hold(scene: &Scene<'_>) {
         let lock = scene.lock(client);
         for next in [client, &other] {
             for late in [Late::Acquire, Late::Release] {
-                let order = || scene.proxy.hold(scene.scripts(), 1);
+                let order = || scene.proxy.hold(scene.calls(), 1);
                 if late == Late::Acquire {
                     order();
                 }
@@ -120,7 +120,7 @@ fn late_copies_of_an_acquire_given_up(scene: &Scene<'_>) {
 
     let kills = scene.count_kills();
     let before = scene.server.script_calls();
-    scene.proxy.hold(scene.scripts(), 2);
+    scene.proxy.hold(scene.calls(), 2);
     let error = scene
         .lock(&client)
         .try_lock()

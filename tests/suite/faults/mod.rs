@@ -39,6 +39,10 @@ pub(super) struct Kind {
     messages: u64,
     /// Freeing it whoever holds it, where the kind knows that.
     force_unlock: Option<fn(&Client, &str) -> lockson::Result<bool>>,
+    /// Whether it keeps its own kind out: else nobody waits who could be handed it.
+    exclusive: bool,
+    /// Whether this script was sent by a call, and not by the watchdog of its own accord.
+    is_call: fn(&[u8]) -> bool,
 }
 
 const KINDS: &[Kind] = &[
@@ -51,6 +55,8 @@ const KINDS: &[Kind] = &[
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,
         force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
+        exclusive: true,
+        is_call: |_| true,
     },
     Kind {
         name: "fair",
@@ -61,20 +67,85 @@ const KINDS: &[Kind] = &[
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,
         force_unlock: Some(|client, name| client.fair_lock(name).force_unlock()),
+        exclusive: true,
+        is_call: |_| true,
+    },
+    Kind {
+        name: "read",
+        lock: |client, name| client.read_write_lock(name).read_lock().into(),
+        rival: |client, name| client.read_write_lock(name).write_lock().into(),
+        peer_type: "read",
+        holders: readers_or_writer,
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| client.read_write_lock(name).read_lock().force_unlock()),
+        exclusive: false,
+        // A renewal, which is also how a lease is asserted, has this many words, and nothing else has.
+        is_call: |request| !request.starts_with(b"*7\r\n"),
+    },
+    Kind {
+        name: "write",
+        lock: |client, name| client.read_write_lock(name).write_lock().into(),
+        rival: |client, name| client.read_write_lock(name).read_lock().into(),
+        peer_type: "write",
+        holders: readers_or_writer,
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| {
+            let lock = client.read_write_lock(name);
+            lock.write_lock().force_unlock()
+        }),
+        exclusive: true,
+        is_call: |_| true,
     },
 ];
+
+/// Who has a read-write lock. Each reader must have a slot, and no slot may be nobody's beside them.
+fn readers_or_writer(redis: &mut redis::Connection, name: &str) -> Vec<(String, u64)> {
+    let stem = format!("{{{name}}}:");
+    let (fields, slots): (Vec<(String, String)>, Vec<String>) = redis::pipe()
+        .atomic()
+        .hgetall(name)
+        .keys(format!("{stem}*"))
+        .query(redis)
+        .expect("MULTI");
+    let mut holders = Vec::new();
+    let mut owned = 0;
+    for (field, value) in fields.iter().filter(|(field, _)| field != "mode") {
+        let count = value.parse().expect("a count");
+        let holder = match field.strip_suffix(":write") {
+            Some(writer) => writer,
+            None => {
+                let slot = |number| format!("{stem}{field}:rwlock_timeout:{number}");
+                let own = (1..=count).filter(|number| slots.contains(&slot(*number)));
+                let own = own.count();
+                assert!(own > 0, "{field} has a slot: {slots:?}");
+                owned += own;
+                field
+            }
+        };
+        holders.push((holder.to_owned(), count));
+    }
+    assert!(
+        holders.is_empty() || owned == slots.len(),
+        "{slots:?} of {fields:?}"
+    );
+    holders
+}
 
 /// Something that breaks.
 pub(super) struct Fault {
     name: &'static str,
     /// Beside other tests, or alone where it measures time.
     ground: fn() -> Ground,
+    /// Which kinds it can happen to.
+    concerns: fn(&Kind) -> bool,
     run: fn(&Scene<'_>),
 }
 
 impl Fault {
     fn meet_all(&'static self) {
-        for kind in KINDS {
+        for kind in KINDS.iter().filter(|kind| (self.concerns)(kind)) {
             let _context = Context(self, kind);
             let ground = (self.ground)();
             (self.run)(&Scene::new(&ground, kind));
@@ -93,9 +164,19 @@ impl Drop for Context {
     }
 }
 
-/// One test for each function: `new` runs beside other tests, `alone` does not.
+/// One test for each function: `new` runs beside other tests, `alone` does not. All of them meet
+/// every kind, or only those of which what stands behind `where` is true.
 macro_rules! faults {
-    ($($ground:ident $fault:ident;)*) => {
+    (where $true_of_it:ident; $($faults:tt)*) => {
+        faults!(|kind| kind.$true_of_it => $($faults)*);
+    };
+    (new $($faults:tt)*) => {
+        faults!(|_| true => new $($faults)*);
+    };
+    (alone $($faults:tt)*) => {
+        faults!(|_| true => alone $($faults)*);
+    };
+    ($concerns:expr => $($ground:ident $fault:ident;)*) => {
         mod of_all_kinds {
             use crate::{faults::Fault, support::Ground};
 
@@ -105,6 +186,7 @@ macro_rules! faults {
                     static FAULT: Fault = Fault {
                         name: stringify!($fault),
                         ground: Ground::$ground,
+                        concerns: $concerns,
                         run: super::$fault,
                     };
                     FAULT.meet_all();

@@ -21,7 +21,7 @@ faults! {
 
 fn lost_reply_of_an_acquire(scene: &Scene<'_>) {
     let client = scene.client();
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     let guard = taken(&scene.lock(&client));
     assert_eq!(scene.proxy.swallowed(), 1);
     scene.assert_held(guard.holder(), 1);
@@ -32,7 +32,7 @@ fn lost_reply_of_an_acquire(scene: &Scene<'_>) {
 
 fn lost_reply_of_an_owned_acquire(scene: &Scene<'_>) {
     let client = scene.client();
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     let lock = scene.lock(&client);
     let guard = lock.try_lock_owned().expect("an answer").expect("free");
     assert_eq!(scene.proxy.swallowed(), 1);
@@ -52,7 +52,7 @@ fn lost_reply_of_a_re_entry(scene: &Scene<'_>) {
     let client = scene.client();
     let lock = scene.lock(&client);
     let outer = taken(&lock);
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     let inner = taken(&lock);
     assert_eq!(scene.proxy.swallowed(), 1);
     assert_eq!(inner.holder(), outer.holder());
@@ -67,7 +67,7 @@ fn lost_reply_of_a_release(scene: &Scene<'_>) {
     let client = scene.client();
     let guard = taken(&scene.lock(&client));
     let messages = scene.messages();
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     guard.unlock().expect("released");
     assert_eq!(scene.proxy.swallowed(), 1);
     scene.assert_free();
@@ -79,11 +79,11 @@ fn lost_reply_of_a_partial_release(scene: &Scene<'_>) {
     let lock = scene.lock(&client);
     let [outer, middle, inner] = [taken(&lock), taken(&lock), taken(&lock)];
     let messages = scene.messages();
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     inner.unlock().expect("released");
     assert_eq!(scene.proxy.swallowed(), 1);
     scene.assert_held(outer.holder(), 2);
-    scene.proxy.swallow_replies(scene.scripts(), 1);
+    scene.proxy.swallow_replies(scene.calls(), 1);
     middle.unlock().expect("released");
     assert_eq!(scene.proxy.swallowed(), 2);
     scene.assert_held(outer.holder(), 1);

@@ -99,7 +99,18 @@ impl<'a> Scene<'a> {
         (self.kind.rival)(client, &self.name)
     }
 
-    pub(super) fn scripts(&self) -> impl Matcher {
+    /// What calls have the server do to this lock.
+    pub(super) fn calls(&self) -> impl Matcher + use<> {
+        self.calls_about(&self.name)
+    }
+
+    pub(super) fn calls_about(&self, name: &str) -> impl Matcher + use<> {
+        let (scripts, is_call) = (scripts(name), self.kind.is_call);
+        move |request: &[u8]| scripts(request) && is_call(request)
+    }
+
+    /// What calls and the watchdog have the server do to this lock.
+    pub(super) fn scripts(&self) -> impl Matcher + use<> {
         scripts(&self.name)
     }
 

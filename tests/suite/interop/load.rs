@@ -10,7 +10,7 @@ use std::{
 use redis::Commands;
 
 use super::{
-    is_beside_java,
+    FAIR, Kind, LOCK, READ, WRITE, is_beside_java,
     processes::{java_peer, rust_peer},
     seat_clients,
     seats::{Seat, Side},
@@ -29,7 +29,7 @@ fn beside_java() {
     let rust = [rust_peer(), rust_peer()];
     let java = [java_peer(), java_peer()];
     seat_clients(&[&rust[0], &rust[1], &java[0], &java[1]], &server.url());
-    for kind in ["lock", "fair"] {
+    for kind in [LOCK, FAIR] {
         let lock = ground.name("L");
         let over = AtomicBool::new(false);
         let entries = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -67,8 +67,9 @@ fn beside_java() {
         let [java_entries, rust_entries] = entries.map(AtomicU64::into_inner);
         let [java_wait, rust_wait] = longest;
         eprintln!(
-            "{kind}: Rust {rust_entries} entries, longest wait {rust_wait:?}; \
-             Java {java_entries}, {java_wait:?}"
+            "{}: Rust {rust_entries} entries, longest wait {rust_wait:?}; \
+             Java {java_entries}, {java_wait:?}",
+            kind.word
         );
         let all = java_entries + rust_entries;
         check_counter(&server, &lock, all);
@@ -78,6 +79,103 @@ fn beside_java() {
         );
     }
     sweep_latches(&server);
+}
+
+/// As above, and nine of ten only read. What starves a writer is readers that never let go; here each
+/// thread wants to write now and then, and waits for it.
+#[test]
+fn readers_and_writers_beside_java() {
+    if !is_beside_java() {
+        return;
+    }
+    let ground = Ground::alone();
+    let server = ground.server();
+    let rust = [rust_peer(), rust_peer()];
+    let java = [java_peer(), java_peer()];
+    seat_clients(&[&rust[0], &rust[1], &java[0], &java[1]], &server.url());
+    let lock = &ground.name("L");
+    let over = &AtomicBool::new(false);
+    let peers = rust.iter().map(|peer| (Side::Rust, peer));
+    let peers = peers.chain(java.iter().map(|peer| (Side::Java, peer)));
+    let sums = thread::scope(|scope| {
+        let server = &*server;
+        let threads: Vec<_> = peers
+            .flat_map(|one| ["t1", "t2", "t3", "t4"].map(|thread| (one, thread)))
+            .enumerate()
+            .map(|(at, ((side, peer), thread))| {
+                let seat = Seat::new(peer, side, "A", READ).on(thread);
+                scope.spawn(move || {
+                    let mut redis = server.connection();
+                    let mut share = Share::default();
+                    for round in at.. {
+                        if over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        if round % 10 == 0 {
+                            let waited = enter(&mut redis, &seat.by(WRITE), lock);
+                            share.longest = share.longest.max(waited);
+                            share.writes += 1;
+                        } else {
+                            look(&mut redis, &seat, lock);
+                            share.reads += 1;
+                        }
+                    }
+                    (side, share)
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(10));
+        over.store(true, Ordering::Relaxed);
+        let mut sums = [Share::default(), Share::default()];
+        for one in threads {
+            let (side, share) = one.join().expect("ends well");
+            sums[side as usize].add(share);
+        }
+        sums
+    });
+    let [of_java, of_rust] = &sums;
+    eprintln!("Rust {of_rust:?}; Java {of_java:?}");
+    let mut redis = server.connection();
+    let inside: i64 = redis.get_del(readers(lock)).expect("GETDEL");
+    assert_eq!(inside, 0, "every reader left");
+    check_counter(server.as_ref(), lock, of_java.writes + of_rust.writes);
+    for count in [|share: &Share| share.reads, |share: &Share| share.writes] {
+        let (java, rust) = (count(of_java), count(of_rust));
+        assert!(java.min(rust) >= (java + rust) / 10, "both get their share");
+    }
+    sweep_latches(&server);
+}
+
+/// What one side did.
+#[derive(Debug, Default)]
+struct Share {
+    reads: u64,
+    writes: u64,
+    /// The longest that a writer waited.
+    longest: Duration,
+}
+
+impl Share {
+    fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
+/// Reads, and looks for a writer.
+fn look(redis: &mut redis::Connection, seat: &Seat<'_>, lock: &str) {
+    seat.says("lock", lock, "null");
+    let _: i64 = redis.incr(readers(lock), 1).expect("INCR");
+    let written: bool = redis.exists(format!("{lock}:inside")).expect("EXISTS");
+    assert!(!written, "somebody writes");
+    let _: i64 = redis.decr(readers(lock), 1).expect("DECR");
+    seat.says("unlock", lock, "null");
+}
+
+/// The key that counts who reads.
+fn readers(lock: &str) -> String {
+    format!("{lock}:readers")
 }
 
 /// Two processes of ours, eight threads each; 10,000 rounds each by `LOCKSON_ROUNDS=10000`.
@@ -91,7 +189,7 @@ fn between_two_processes() {
     let server = ground.server();
     let peers = [rust_peer(), rust_peer()];
     seat_clients(&[&peers[0], &peers[1]], &server.url());
-    for kind in ["lock", "fair"] {
+    for kind in [LOCK, FAIR] {
         let lock = ground.name("L");
         let began = Instant::now();
         thread::scope(|scope| {
@@ -101,7 +199,8 @@ fn between_two_processes() {
         });
         check_counter(&server, &lock, rounds / 8 * 16);
         eprintln!(
-            "{kind}: {} entries in {:?}",
+            "{}: {} entries in {:?}",
+            kind.word,
             rounds / 8 * 16,
             began.elapsed()
         );
@@ -113,7 +212,7 @@ fn rush<'s>(
     scope: &'s thread::Scope<'s, '_>,
     server: &'s Server,
     peer: &'s Peer,
-    kind: &'static str,
+    kind: Kind,
     lock: &str,
     rounds: u64,
 ) {
@@ -137,6 +236,8 @@ fn enter(redis: &mut redis::Connection, seat: &Seat<'_>, lock: &str) -> Duration
     let (count, inside) = (format!("{lock}:count"), format!("{lock}:inside"));
     let alone: bool = redis.set_nx(&inside, 1).expect("SETNX");
     assert!(alone, "somebody else is inside");
+    let reading: Option<i64> = redis.get(readers(lock)).expect("GET");
+    assert_eq!(reading.unwrap_or(0), 0, "somebody reads");
     let before: Option<u64> = redis.get(&count).expect("GET");
     let () = redis.set(&count, before.unwrap_or(0) + 1).expect("SET");
     let gone: u64 = redis.del(&inside).expect("DEL");

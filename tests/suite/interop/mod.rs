@@ -7,7 +7,10 @@ mod load;
 mod peer;
 pub(crate) mod processes;
 mod queues;
+mod readers;
+mod reads;
 mod scenarios;
+mod scene;
 mod seats;
 mod several;
 mod times;
@@ -15,6 +18,7 @@ mod versions;
 mod waits;
 
 use std::{
+    collections::BTreeMap,
     env,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -34,29 +38,72 @@ struct Kind {
     word: &'static str,
     /// What a full release is told on, before the colon and the name.
     channel: &'static str,
+    /// What is said there.
+    message: &'static str,
+    /// What the hash says of itself beside its holders.
+    mode: Option<&'static str>,
+    /// What a holder's field has behind its name.
+    suffix: &'static str,
 }
 
-/// Makes a test of each kind and scenario, so that `interop::kind::scenario` says what failed.
+const LOCK: Kind = Kind {
+    word: "lock",
+    channel: "redisson_lock__channel",
+    message: "0",
+    mode: None,
+    suffix: "",
+};
+
+const FAIR: Kind = Kind {
+    word: "fair",
+    ..LOCK
+};
+
+const READ: Kind = Kind {
+    word: "read",
+    channel: "redisson_rwlock",
+    message: "0",
+    mode: Some("read"),
+    suffix: "",
+};
+
+const WRITE: Kind = Kind {
+    word: "write",
+    channel: "redisson_rwlock",
+    message: "1",
+    mode: Some("write"),
+    suffix: ":write",
+};
+
+impl Kind {
+    /// The hash when one holder has it so often.
+    fn held(self, holder: &str, count: u32) -> BTreeMap<String, String> {
+        let mode = self.mode.map(|mode| ("mode".to_owned(), mode.to_owned()));
+        let field = (format!("{holder}{}", self.suffix), count.to_string());
+        mode.into_iter().chain([field]).collect()
+    }
+}
+
+/// Makes a test of each pair of kinds and scenario, so that `interop::pair::scenario` says what failed.
 macro_rules! table {
-    (kinds { $($kind:ident: $channel:literal,)+ } scenarios $scenarios:tt) => {$(
-        mod $kind {
-            table! {
-                @tests super::Kind { word: stringify!($kind), channel: $channel }; $scenarios
-            }
+    (kinds { $($name:ident: $first:ident, $second:ident;)+ } scenarios $scenarios:tt) => {$(
+        mod $name {
+            table! { @tests [super::$first, super::$second]; $scenarios }
         }
     )+};
-    (@tests $kind:expr; { $($module:ident::$scenario:ident,)+ }) => {$(
+    (@tests $kinds:expr; { $($module:ident::$scenario:ident,)+ }) => {$(
         #[test]
         fn $scenario() {
-            super::play(stringify!($scenario), $kind, super::$module::$scenario);
+            super::play(stringify!($scenario), $kinds, super::$module::$scenario);
         }
     )+};
 }
 
 table! {
     kinds {
-        lock: "redisson_lock__channel",
-        fair: "redisson_lock__channel",
+        lock: LOCK, LOCK;
+        fair: FAIR, FAIR;
+        write: WRITE, WRITE;
     }
     scenarios {
         scenarios::exclusion,
@@ -74,6 +121,38 @@ table! {
     }
 }
 
+table! {
+    kinds {
+        read: READ, WRITE;
+    }
+    scenarios {
+        reads::exclusion,
+        reads::reentry,
+        reads::time_to_live,
+        reads::force_unlock,
+        reads::foreign_unlock,
+        reads::end_of_lease,
+        reads::names_and_channels,
+        waits::release_lets_the_waiting_other_in,
+        waits::watchdog_keeps_the_waiting_other_out,
+        waits::killed_holder,
+        waits::who_gives_up_leaves_nothing,
+    }
+}
+
+table! {
+    kinds {
+        reader_behind_a_writer: WRITE, READ;
+    }
+    scenarios {
+        waits::release_lets_the_waiting_other_in,
+        waits::watchdog_keeps_the_waiting_other_out,
+        waits::killed_holder,
+        waits::who_gives_up_leaves_nothing,
+        waits::a_crowd_lets_the_other_in,
+    }
+}
+
 /// Java beside Java proves the scenario itself.
 const DIRECTIONS: [(Side, Side); 4] = [
     (Side::Java, Side::Java),
@@ -82,14 +161,22 @@ const DIRECTIONS: [(Side, Side); 4] = [
     (Side::Java, Side::Rust),
 ];
 
-/// A scenario, and the kind of lock it is played with.
-type Play<'a> = (&'a str, Kind, fn(&Pair<'_>));
+/// What happens in a scenario.
+type Act = fn(&Pair<'_>);
+
+/// A scenario, and the kinds of lock that the first and the second have.
+type Play<'a> = (&'a str, [Kind; 2], Act);
 
 /// Plays a scenario in all directions beside the usual Redisson.
-fn play(scenario: &str, kind: Kind, act: fn(&Pair<'_>)) {
+fn play(scenario: &str, kinds: [Kind; 2], act: Act) {
     if is_beside_java() {
         let ground = Ground::new();
-        stage(&ground, &java_peer(), &DIRECTIONS, &[(scenario, kind, act)]);
+        stage(
+            &ground,
+            &java_peer(),
+            &DIRECTIONS,
+            &[(scenario, kinds, act)],
+        );
     }
 }
 
@@ -111,21 +198,22 @@ fn stage(ground: &Ground, java: &Peer, directions: &[(Side, Side)], plays: &[Pla
     // the clients are what excludes each other.
     seat_clients(&[&rust, java], &server.url());
     let mut failed = Vec::new();
-    for &(scenario, kind, act) in plays {
-        let seat = |side, client| {
+    for &(scenario, kinds, act) in plays {
+        let seat = |side, client, kind| {
             let peer = match side {
                 Side::Java => java,
                 Side::Rust => &rust,
             };
-            Seat::new(peer, side, client, kind.word)
+            Seat::new(peer, side, client, kind)
         };
         for &(first, second) in directions {
-            let title = format!("{} {scenario}: {first:?}, then {second:?}", kind.word);
+            let words = kinds.map(|kind| kind.word).join(" ");
+            let title = format!("{words} {scenario}: {first:?}, then {second:?}");
             eprintln!("{title}");
             let pair = Pair {
-                first: seat(first, "A"),
-                second: seat(second, "B"),
-                kind,
+                first: seat(first, "A", kinds[0]),
+                second: seat(second, "B", kinds[1]),
+                kind: kinds[0],
                 ground,
             };
             if catch_unwind(AssertUnwindSafe(|| act(&pair))).is_err() {

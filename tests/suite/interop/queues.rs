@@ -4,8 +4,11 @@ mod scene;
 
 use std::time::{Duration, Instant};
 
-use self::scene::{SOON, Scene};
-use super::seats::{BOUND, Seat, Side};
+use super::{
+    FAIR, LOCK,
+    scene::{SOON, Scene},
+    seats::{BOUND, Seat, Side},
+};
 use crate::support::eventually;
 
 /// Whoever releases, and however long each side lets a silent one stand there.
@@ -79,7 +82,7 @@ fn a_long_hold_costs_nobody_of_ours_its_place() {
         holding.says("unlock", lock, "null");
         // The first of Java's may have thrown itself out; nobody else has been first.
         let entered = eventually(BOUND, "somebody enters", || {
-            scene.holders(lock).into_keys().next()
+            scene.hash(lock).into_keys().next()
         });
         if entered != waiting[0].entry {
             waiting.rotate_left(1);
@@ -103,7 +106,7 @@ fn a_fair_release_wakes_a_plain_waiter_of_the_other_side() {
         let lock = &scene.ground.name("L");
         let holding = scene.seat(holder, "holder");
         holding.says("tryLock", lock, "true");
-        let plain = Seat::new(scene.peer(waiter), waiter, "A", "lock").on("plain");
+        let plain = scene.sits(waiter, LOCK, "plain");
         // So that the server knows its scripts, and each call below is a try.
         plain.says("tryLock", "warm-up", "true");
         plain.says("unlock", "warm-up", "null");
@@ -140,10 +143,11 @@ fn passed(way: Way, of_rust: &str, of_java: &str) {
     for side in [Side::Java, Side::Rust] {
         let lock = &scene.ground.name("L");
         let holding = scene.seat(side.other(), "holder");
-        holding.says("tryLockWL 0 1500", lock, "true");
+        // Before the lease begins: a JVM takes its time.
         let process = (way == Way::Killed).then(|| scene.process(side));
+        holding.says("tryLockWL 0 1500", lock, "true");
         let goes = match &process {
-            Some(process) => Seat::new(process, side, "A", "fair"),
+            Some(process) => Seat::new(process, side, "A", FAIR),
             None => scene.seat(side, "goes"),
         };
         let operation = match way {

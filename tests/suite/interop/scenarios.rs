@@ -13,7 +13,7 @@ pub(super) fn exclusion(pair: &Pair<'_>) {
     for (holder, other) in [(pair.first, pair.second), (pair.second, pair.first)] {
         holder.says("tryLock", lock, "true");
         let field = holder.holder(lock);
-        assert_eq!(pair.hash(lock), one(&field, 1));
+        assert_eq!(pair.hash(lock), pair.kind.held(&field, 1));
 
         for refused in [other, holder.on("t2")] {
             refused.says("tryLock", lock, "false");
@@ -23,7 +23,11 @@ pub(super) fn exclusion(pair: &Pair<'_>) {
             refused.refuses("holder", lock, "NotHeld");
         }
         holder.says("isHeld", lock, "true");
-        assert_eq!(pair.hash(lock), one(&field, 1), "the refused left nothing");
+        assert_eq!(
+            pair.hash(lock),
+            pair.kind.held(&field, 1),
+            "the refused left nothing"
+        );
 
         holder.says("unlock", lock, "null");
         assert_eq!(pair.hash(lock), BTreeMap::new());
@@ -37,7 +41,7 @@ pub(super) fn reentry(pair: &Pair<'_>) {
     first.says("tryLock", lock, "true");
     first.says("tryLock", lock, "true");
     let field = first.holder(lock);
-    assert_eq!(pair.hash(lock), one(&field, 2));
+    assert_eq!(pair.hash(lock), pair.kind.held(&field, 2));
     first.says("holdCount", lock, "2");
     second.says("holdCount", lock, "0");
     second.says("tryLock", lock, "false");
@@ -50,7 +54,7 @@ pub(super) fn reentry(pair: &Pair<'_>) {
     }
 
     first.says("unlock", lock, "null");
-    assert_eq!(pair.hash(lock), one(&field, 1));
+    assert_eq!(pair.hash(lock), pair.kind.held(&field, 1));
     first.says("holdCount", lock, "1");
     second.says("tryLock", lock, "false");
 
@@ -112,7 +116,11 @@ pub(super) fn force_unlock(pair: &Pair<'_>) {
     second.says("tryLock", lock, "true");
     let field = second.holder(lock);
     first.refuses("unlock", lock, "NotHeld");
-    assert_eq!(pair.hash(lock), one(&field, 1), "the second's is untouched");
+    assert_eq!(
+        pair.hash(lock),
+        pair.kind.held(&field, 1),
+        "the second's is untouched"
+    );
     second.says("unlock", lock, "null");
     // Its other acquisition: the Rust side has one more guard, which must not reach anybody.
     second.says("tryLock", lock, "true");
@@ -135,7 +143,7 @@ pub(super) fn foreign_unlock(pair: &Pair<'_>) {
         foreign.refuses("unlock", lock, "NotHeld");
         foreign.says("drop", lock, "null");
     }
-    assert_eq!(pair.hash(lock), one(&field, 1));
+    assert_eq!(pair.hash(lock), pair.kind.held(&field, 1));
     let after = second.number("ttl", lock);
     assert!((1..=before).contains(&after), "{before}, then {after}");
     pair.publish(&channel, "nothing so far");
@@ -161,29 +169,27 @@ pub(super) fn end_of_lease(pair: &Pair<'_>) {
         first.says("guardHeld", lock, "false");
     }
     first.refuses("unlock", lock, "NotHeld");
-    assert_eq!(pair.hash(lock), one(&field, 1), "the second's is untouched");
+    assert_eq!(
+        pair.hash(lock),
+        pair.kind.held(&field, 1),
+        "the second's is untouched"
+    );
     second.says("unlock", lock, "null");
 }
 
 pub(super) fn names_and_channels(pair: &Pair<'_>) {
-    // Any opening brace keeps the name from being wrapped, also one that makes no hash tag.
-    let names = [
-        ("plain", "{plain}"),
-        ("{a}b", "{a}b"),
-        ("x{a}y", "x{a}y"),
-        ("{a", "{a"),
-        ("a}b", "{a}b}"),
-        ("naïve-锁-%20%", "{naïve-锁-%20%}"),
-        ("a:b,c/d*?[e]\\\"'", "{a:b,c/d*?[e]\\\"'}"),
-    ];
-    for (lock, tail) in names {
+    for (lock, tail) in NAMES {
         let mut redis = pair.redis();
         let mut channels = redis.as_pubsub();
         let channel = format!("{}:{tail}", pair.kind.channel);
         channels.subscribe(&channel).expect("SUBSCRIBE");
         for (holder, other) in [(pair.first, pair.second), (pair.second, pair.first)] {
             holder.says("tryLock", lock, "true");
-            assert_eq!(pair.hash(lock), one(&holder.holder(lock), 1), "{lock:?}");
+            assert_eq!(
+                pair.hash(lock),
+                pair.kind.held(&holder.holder(lock), 1),
+                "{lock:?}"
+            );
             other.says("tryLock", lock, "false");
             holder.says("unlock", lock, "null");
             pair.told(&mut channels, &channel, &holder);
@@ -191,7 +197,14 @@ pub(super) fn names_and_channels(pair: &Pair<'_>) {
     }
 }
 
-/// The hash of a lock that one holder has so often.
-fn one(holder: &str, count: u32) -> BTreeMap<String, String> {
-    BTreeMap::from([(holder.to_owned(), count.to_string())])
-}
+/// With what stands behind the colon of a channel. Any opening brace keeps the name from being
+/// wrapped, also one that makes no hash tag.
+pub(super) const NAMES: [(&str, &str); 7] = [
+    ("plain", "{plain}"),
+    ("{a}b", "{a}b"),
+    ("x{a}y", "x{a}y"),
+    ("{a", "{a"),
+    ("a}b", "{a}b}"),
+    ("naïve-锁-%20%", "{naïve-锁-%20%}"),
+    ("a:b,c/d*?[e]\\\"'", "{a:b,c/d*?[e]\\\"'}"),
+];

@@ -25,11 +25,11 @@ pub(super) struct Seat<'a> {
     pub(super) side: Side,
     client: &'a str,
     thread: &'a str,
-    kind: &'a str,
+    pub(super) kind: Kind,
 }
 
 impl<'a> Seat<'a> {
-    pub(super) fn new(peer: &'a Peer, side: Side, client: &'a str, kind: &'a str) -> Self {
+    pub(super) fn new(peer: &'a Peer, side: Side, client: &'a str, kind: Kind) -> Self {
         Self {
             peer,
             side,
@@ -42,6 +42,11 @@ impl<'a> Seat<'a> {
     /// Another thread of the same client.
     pub(super) fn on(self, thread: &'a str) -> Self {
         Self { thread, ..self }
+    }
+
+    /// The same thread, with another kind of lock.
+    pub(super) fn by(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// Asks for an operation, whose arguments stand behind it: `tryLockWL 0 800`.
@@ -59,7 +64,7 @@ impl<'a> Seat<'a> {
             kind,
             ..
         } = self;
-        let request = format!("{client} {thread} {op} {kind} {lock} {arguments}");
+        let request = format!("{client} {thread} {op} {} {lock} {arguments}", kind.word);
         self.peer.send(request.trim_end())
     }
 
@@ -100,8 +105,8 @@ impl<'a> Seat<'a> {
 
     fn told(&self, operation: &str) -> String {
         format!(
-            "{operation} of {:?} {} {}",
-            self.side, self.client, self.thread
+            "{operation} {} of {:?} {} {}",
+            self.kind.word, self.side, self.client, self.thread
         )
     }
 }
@@ -133,6 +138,12 @@ impl Pair<'_> {
         self.redis().hgetall(key).expect("the key is a hash")
     }
 
+    /// As `PTTL` says it.
+    #[track_caller]
+    pub(super) fn pttl(&self, key: &str) -> i64 {
+        self.redis().pttl(key).expect("PTTL")
+    }
+
     /// How many channels of this lock somebody listens to: a fair waiter has one of its own.
     #[track_caller]
     pub(super) fn listeners(&self, lock: &str) -> usize {
@@ -149,12 +160,12 @@ impl Pair<'_> {
     /// nothing then.
     #[track_caller]
     pub(super) fn told(&self, channels: &mut PubSub<'_>, channel: &str, by: &Seat<'_>) {
-        let expected = match (self.kind.word, by.side) {
+        let expected = match (by.kind.word, by.side) {
             ("fair", Side::Java) => {
                 self.publish(channel, "nothing so far");
                 "nothing so far"
             }
-            _ => "0",
+            _ => by.kind.message,
         };
         assert_eq!(heard(channels), (channel.to_owned(), expected.to_owned()));
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    DIRECTIONS, Kind, Side, is_beside_java,
+    DIRECTIONS, LOCK, Side, is_beside_java,
     processes::{java_peer, rust_peer},
     seat_clients,
     seats::{Pair, Seat},
@@ -13,19 +13,14 @@ use crate::support::Ground;
 
 const ROUNDS: usize = 20;
 
-const LOCK: Kind = Kind {
-    word: "lock",
-    channel: "redisson_lock__channel",
-};
-
 #[test]
 fn beside_rust() {
     let ground = Ground::alone();
     let (one, two) = (rust_peer(), rust_peer());
     seat_clients(&[&one, &two], &ground.server().url());
     let pair = Pair {
-        first: Seat::new(&one, Side::Rust, "A", LOCK.word),
-        second: Seat::new(&two, Side::Rust, "B", LOCK.word),
+        first: Seat::new(&one, Side::Rust, "A", LOCK),
+        second: Seat::new(&two, Side::Rust, "B", LOCK),
         kind: LOCK,
         ground: &ground,
     };
@@ -39,8 +34,12 @@ fn beside_java() {
         let ground = Ground::alone();
         let java = java_peer();
         let plays = [
-            ("after a release", LOCK, after_a_release as fn(&Pair<'_>)),
-            ("after a death", LOCK, after_a_death),
+            (
+                "after a release",
+                [LOCK; 2],
+                after_a_release as fn(&Pair<'_>),
+            ),
+            ("after a death", [LOCK; 2], after_a_death),
         ];
         stage(&ground, &java, &DIRECTIONS[2..], &plays);
     }

@@ -1,35 +1,32 @@
 //! Older Redissons: who excludes whom, and who wakes whom.
 
 use super::{
-    Kind, Pair, Play, Side, is_beside_java, processes::java_peer_of, scenarios, stage, waits,
+    Act, FAIR, Kind, LOCK, Play, READ, Side, WRITE, is_beside_java, processes::java_peer_of, reads,
+    scenarios, stage, waits,
 };
 use crate::support::Ground;
 
-/// Makes a test of each version; a kind that joins is played with all of them.
 macro_rules! versions {
-    (kinds { $($kind:literal: $channel:literal,)+ } versions { $($test:ident: $version:literal,)+ }) => {
-        const KINDS: &[Kind] = &[$(Kind { word: $kind, channel: $channel }),+];
-
-        $(
-            #[test]
-            fn $test() {
-                play($version);
-            }
-        )+
-    };
+    ($($test:ident: $version:literal,)+) => {$(
+        #[test]
+        fn $test() {
+            play($version);
+        }
+    )+};
 }
 
 versions! {
-    kinds {
-        "lock": "redisson_lock__channel",
-        "fair": "redisson_lock__channel",
-    }
-    versions {
-        before_the_unlock_latch: "3.17.7",
-        before_batched_renewals: "3.27.2",
-        the_last_of_the_third: "3.52.0",
-    }
+    before_the_unlock_latch: "3.17.7",
+    before_batched_renewals: "3.27.2",
+    the_last_of_the_third: "3.52.0",
 }
+
+const KINDS: [([Kind; 2], Act); 4] = [
+    ([LOCK; 2], scenarios::exclusion),
+    ([FAIR; 2], scenarios::exclusion),
+    ([READ, WRITE], reads::exclusion),
+    ([WRITE; 2], scenarios::exclusion),
+];
 
 const DIRECTIONS: [(Side, Side); 2] = [(Side::Rust, Side::Java), (Side::Java, Side::Rust)];
 
@@ -39,10 +36,10 @@ fn play(version: &str) {
     }
     let plays: Vec<Play<'_>> = KINDS
         .iter()
-        .flat_map(|kind| {
+        .flat_map(|&(kinds, exclusion)| {
             [
-                ("exclusion", *kind, scenarios::exclusion as fn(&Pair<'_>)),
-                ("wake-up", *kind, waits::release_lets_the_waiting_other_in),
+                ("exclusion", kinds, exclusion),
+                ("wake-up", kinds, waits::release_lets_the_waiting_other_in),
             ]
         })
         .collect();

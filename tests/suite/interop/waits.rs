@@ -29,7 +29,7 @@ pub(super) fn release_lets_the_waiting_other_in(pair: &Pair<'_>) {
         got(waiting, wait);
         times.push(released.elapsed());
         let holder = second.holder(lock);
-        assert_eq!(pair.hash(lock), BTreeMap::from([(holder, "1".to_owned())]));
+        assert_eq!(pair.hash(lock), second.kind.held(&holder, 1));
         first.says("tryLock", lock, "false");
         second.says("unlock", lock, "null");
         assert_eq!(pair.hash(lock), BTreeMap::new());
@@ -45,7 +45,7 @@ pub(super) fn watchdog_keeps_the_waiting_other_out(pair: &Pair<'_>) {
     let field = first.holder(lock);
     let wait = (WATCHDOG + WATCHDOG / 2).as_millis();
     second.says(&format!("tryLockW {wait}"), lock, "false");
-    assert_eq!(pair.hash(lock), BTreeMap::from([(field, "1".to_owned())]));
+    assert_eq!(pair.hash(lock), pair.kind.held(&field, 1));
     first.says("isHeld", lock, "true");
     first.says("unlock", lock, "null");
 }
@@ -67,7 +67,7 @@ pub(super) fn late_after_death(pair: &Pair<'_>) -> Duration {
     let url = pair.ground.server().url();
     let request = format!("client A single {url} {}", WATCHDOG.as_millis() / 2);
     victim.call(&request).expect("a client is made");
-    let holder = Seat::new(&victim, pair.first.side, "A", pair.kind.word);
+    let holder = Seat::new(&victim, pair.first.side, "A", pair.kind);
     holder.says("tryLock", lock, "true");
     let waiting = waits(pair, second, "tryLockW 15000", lock);
     victim.kill();
@@ -98,7 +98,7 @@ pub(super) fn who_gives_up_leaves_nothing(pair: &Pair<'_>) {
         assert_eq!(refusal.kind, "Cancelled", "{wait}: {refusal}");
         assert!(cancelled.elapsed() < SOON, "{wait}");
     }
-    assert_eq!(pair.hash(lock), BTreeMap::from([(field, "1".to_owned())]));
+    assert_eq!(pair.hash(lock), pair.kind.held(&field, 1));
     eventually(BOUND, "nobody listens any more", || {
         pair.listeners(lock) == 0
     });
@@ -155,6 +155,10 @@ pub(super) fn waits(pair: &Pair<'_>, seat: &Seat<'_>, operation: &str, lock: &st
     eventually(BOUND, "nobody listens", || pair.listeners(lock) == 0);
     let waiting = seat.send(operation, lock);
     eventually(BOUND, "the waiter listens", || pair.listeners(lock) > 0);
+    if seat.side == Side::Java && pair.kind.message == "1" {
+        // That wakes only who sleeps: between its last try and its sleep, Redisson misses it.
+        thread::sleep(Duration::from_millis(200));
+    }
     assert!(!waiting.is_done(), "{operation}: it is held");
     waiting
 }

@@ -262,6 +262,24 @@ fn a_connection_made_too_late_is_closed() {
     all_calls_are_closed(&client, "any");
 }
 
+/// Redis may have heard of an extension that was not answered. That is no reason to release.
+#[test]
+fn a_hold_in_doubt_is_not_released_either() {
+    let ground = Ground::new();
+    ground.expect_keys_left();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let client = connect_to(&ground, &proxy.url(), |builder| {
+        builder.response_timeout(millis(400))
+    });
+    let guard = taken(&client.reentrant_lock(ground.name("L")));
+    proxy.swallow_replies(crate::support::script(guard.name()), 2);
+    guard.extend(secs(60)).expect_err("not answered");
+    assert_eq!(proxy.swallowed(), 2);
+    client.shutdown();
+    assert!(exists(&server, guard.name()));
+}
+
 /// Who waits for a connection at that moment is told, and opens no others.
 #[test]
 fn a_call_under_way_is_closed() {

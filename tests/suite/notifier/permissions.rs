@@ -57,6 +57,30 @@ fn one_channel_refused_does_not_disturb_the_others() {
     assert!(late < Duration::from_secs(2), "{late:?}");
 }
 
+/// Both come at once, so that the first word to the server may be about the one that is refused.
+#[test]
+fn a_refusal_is_for_the_name_that_was_refused() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let holding = client(&ground, &server.url());
+    let (open, shut) = (ground.name("open"), ground.name("shut"));
+    let rule = format!("&{}*", super::channel(&open));
+    let _guard = taken(&holding.reentrant_lock(&shut));
+    for _ in 0..20 {
+        let guard = taken(&holding.reentrant_lock(&open));
+        let waiting = user(&ground, &server, &["resetchannels", &rule]);
+        let refused = Waiter::start(&waiting.reentrant_lock(&shut), PATIENCE);
+        let allowed = Waiter::start(&waiting.reentrant_lock(&open), PATIENCE);
+        let error = refused.end().0.expect_err("it may not listen");
+        assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
+        eventually(BOUND, "the other listens", || {
+            super::listeners(&server, &open) > 0 || allowed.0.is_finished()
+        });
+        guard.unlock().expect("held");
+        allowed.entered();
+    }
+}
+
 #[test]
 fn who_may_not_publish_gets_in_nevertheless() {
     let ground = Ground::alone();

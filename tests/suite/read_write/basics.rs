@@ -195,6 +195,49 @@ fn each_half_is_re_entered_by_its_thread() {
 }
 
 #[test]
+fn readers_enter_by_one_request_each() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    lock.read().expect("free").unlock().expect("held");
+    let first = lock.read().expect("free");
+    let before = server.script_calls();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let guard = lock.read().expect("shared");
+                guard.unlock().expect("held");
+            });
+        }
+    });
+    assert_eq!(server.script_calls() - before, 16);
+    first.unlock().expect("held");
+}
+
+#[test]
+fn writers_hand_over_by_one_request_each() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    lock.write().expect("free").unlock().expect("held");
+    let first = lock.write().expect("free");
+    let before = thread::scope(|scope| {
+        for _ in 0..5 {
+            scope.spawn(|| lock.write().expect("its turn").unlock().expect("held"));
+        }
+        eventually(SOON, "all wait", || client.state().waiters == 5);
+        let before = server.script_calls();
+        first.unlock().expect("held");
+        before
+    });
+    // Each release also lets the next one in. The first in line may have looked by itself, once.
+    let scripts = server.script_calls() - before;
+    assert!((6..=7).contains(&scripts), "{scripts}");
+}
+
+#[test]
 fn writers_of_one_client_hand_over_unless_a_reader_waits() {
     let ground = Ground::new();
     let client = connect(&ground);

@@ -59,6 +59,31 @@ fn a_release_that_leaves_only_what_is_over_releases_all() {
     assert!(short.unlock().is_err());
 }
 
+/// The watchdog, which thought that nobody would, once released it first: then it was "not held".
+#[test]
+fn who_releases_all_has_held_it() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.read_write_lock(ground.name("L"));
+    for round in 0..100 {
+        let short = lock.read_with_lease(millis(1)).expect("free");
+        let long = lock.read_with_lease(secs(60)).expect("its own");
+        let longer = lock.read_with_lease(secs(90)).expect("its own");
+        thread::sleep(millis(2));
+        if round % 2 == 0 {
+            // Redis may keep it longer from now on than we believe in it.
+            longer.unlock().expect("held");
+            long.unlock().expect("held");
+        } else {
+            long.unlock().expect("held");
+            longer.unlock().expect("held");
+        }
+        assert!(fields(&server, &lock).is_empty());
+        drop(short);
+    }
+}
+
 /// Redis may keep a slot that was made for a guard that is gone.
 #[test]
 fn what_redis_keeps_longer_than_we_believe_is_released() {
@@ -182,4 +207,31 @@ fn both_halves_are_renewed_each_for_itself() {
     reading.verify().expect("kept");
     assert!(slot(&server, &lock, reading.holder(), 1) > 0);
     reading.unlock().expect("held");
+}
+
+/// The reader beneath it keeps the key for long, and with it the writer's field.
+#[test]
+fn a_writer_whose_time_is_over_keeps_no_readers_out() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (ours.read_write_lock(&name), theirs.read_write_lock(&name));
+    for renewed in [false, true] {
+        let writing = lock.write_with_lease(millis(300)).expect("free");
+        let reading = match renewed {
+            true => lock.read().expect("its own"),
+            false => lock.read_with_lease(secs(60)).expect("its own"),
+        };
+        assert!(other.try_read().expect("answered").is_none());
+        let beside = eventually(SOON, "it writes no more", || {
+            other.try_read().expect("answered")
+        });
+        assert!(!writing.is_held());
+        assert_eq!(fields(&server, &lock)["mode"], "read");
+        beside.unlock().expect("held");
+        reading.verify().expect("it reads on");
+        assert!(writing.unlock().is_err());
+        reading.unlock().expect("held");
+    }
 }

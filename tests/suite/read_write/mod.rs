@@ -1,7 +1,10 @@
 //! The read-write lock: readers share, a writer is alone, and no reader is forgotten.
 
 mod basics;
+mod faults;
 mod leases;
+mod outages;
+mod random;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 

@@ -62,14 +62,22 @@ fn test_wr() {
 #[test]
 fn test_write_read() {
     let ground = Ground::alone();
-    let client = connect(&ground);
-    let lock = client.read_write_lock(ground.name("L"));
-    let writing = lock.write().expect("free");
+    let clients = [connect(&ground), connect(&ground)];
+    let name = ground.name("L");
+    let locks = clients
+        .each_ref()
+        .map(|client| client.read_write_lock(&name));
+    let writing = locks[0].write().expect("free");
     thread::scope(|scope| {
         let readers: Vec<_> = (0..20)
-            .map(|_| scope.spawn(|| lock.read_lock().lock_owned().expect("let in")))
+            .map(|number| {
+                let read = locks[number % 2].read_lock();
+                scope.spawn(move || read.lock_owned().expect("let in"))
+            })
             .collect();
-        eventually(SOON, "all wait", || client.state().waiters == 20);
+        for client in &clients {
+            eventually(SOON, "all wait", || client.state().waiters == 10);
+        }
         let freed = Instant::now();
         writing.unlock().expect("held");
         // Nobody goes before all are in.

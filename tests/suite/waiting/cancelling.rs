@@ -10,7 +10,9 @@ use lockson::{CancelToken, ErrorKind};
 use super::{
     SOON, channels, millis, nothing_left, secs, taken, wait_for_listener, wait_for_waiters,
 };
-use crate::support::{Ground, connect, eventually};
+use crate::support::{
+    Ground, Proxy, command, connect, connect_to, eventually, proxy::ALWAYS, script,
+};
 
 #[test]
 fn a_token_that_is_cancelled_already_asks_nobody() {
@@ -133,4 +135,70 @@ fn who_was_cancelled_leaves_nothing() {
         channels(&server).is_empty()
     });
     nothing_left(&ground, &[&ours, &theirs], &lock);
+}
+
+/// The attempt that is under way is waited for; no other is begun.
+#[test]
+fn who_is_cancelled_while_redis_is_silent_asks_no_more() {
+    let ground = Ground::alone();
+    let proxy = Proxy::to(ground.server().addr());
+    let timeout = secs(1);
+    let client = connect_to(&ground, &proxy.url(), |plain| {
+        plain.response_timeout(timeout)
+    });
+    let lock = client.reentrant_lock(ground.name("L"));
+    let token = CancelToken::new();
+    // Only who acquires says for how long.
+    proxy.drop_requests(script("30000"), ALWAYS);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+        eventually(SOON, "it asks", || proxy.dropped() == 1);
+        let start = Instant::now();
+        token.cancel();
+        let error = waiting.join().expect("ends well").expect_err("cancelled");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        assert!(start.elapsed() < timeout + millis(500));
+    });
+    assert_eq!(proxy.dropped(), 1, "asked once");
+    nothing_left(&ground, &[&client], &lock);
+}
+
+/// It was refused, and would have begun to listen.
+#[test]
+fn who_is_cancelled_does_not_begin_to_listen() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let (ours, theirs) = (
+        connect_to(&ground, &proxy.url(), |plain| plain),
+        connect(&ground),
+    );
+    let names = [ground.name("L"), ground.name("L")];
+    let guards = names
+        .each_ref()
+        .map(|name| taken(&theirs.reentrant_lock(name)));
+    let locks = names.each_ref().map(|name| ours.reentrant_lock(name));
+    let (other, token) = (CancelToken::new(), CancelToken::new());
+    thread::scope(|scope| {
+        // So that the notifier is there to be told.
+        let before = scope.spawn(|| locks[0].options().cancel(&other).acquire().map(drop));
+        wait_for_listener(&server, &locks[0]);
+        proxy.hold(script(&names[1]), 1);
+        proxy.drop_requests(command("PUBLISH"), ALWAYS);
+        let waiting = scope.spawn(|| locks[1].options().cancel(&token).acquire().map(drop));
+        eventually(SOON, "it asks", || proxy.held() == 1);
+        token.cancel();
+        let start = Instant::now();
+        proxy.release_held();
+        let error = waiting.join().expect("ends well").expect_err("cancelled");
+        let took = start.elapsed();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        // Else it waits for the answer to its message, three seconds.
+        assert!(took < secs(1), "{took:?}");
+        proxy.clear();
+        other.cancel();
+        before.join().expect("ends well").expect_err("cancelled");
+    });
+    drop(guards);
+    nothing_left(&ground, &[&ours, &theirs], &locks[1]);
 }

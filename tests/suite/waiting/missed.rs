@@ -1,10 +1,12 @@
 //! What a waiter must not miss: each of these slept for three seconds beside a free lock once.
 
 use std::{
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
+use super::{listeners, nothing_left};
 use crate::support::{Ground, connect, eventually};
 
 const BOUND: Duration = Duration::from_secs(10);
@@ -71,4 +73,53 @@ fn force_from_outside_is_noticed_behind_a_thread_of_the_same_client() {
         assert!(late < LATE, "asleep for {late:?}");
     });
     drop(guard);
+}
+
+/// Two threads of one client wait; the first gets it for a short lease, by itself or by being handed
+/// it, and does not release.
+#[test]
+fn the_end_of_a_lease_of_our_own_thread_is_not_slept_through() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let mut lates = Vec::new();
+    for round in 0..10 {
+        let held = Duration::from_millis(300 + 45 * round);
+        let lease = held + Duration::from_millis(10);
+        // A new one each time: nobody listens to it yet.
+        let name = ground.name("L");
+        let lock = ours.reentrant_lock(&name);
+        let holder = [&theirs, &ours][usize::from(round % 2 == 1)].reentrant_lock(&name);
+        let options = holder.options().wait(Duration::ZERO).lease(held);
+        let guard = options.acquire_owned().expect("answered").expect("free");
+        let (over, is_over) = mpsc::channel::<()>();
+        lates.push(thread::scope(|scope| {
+            let waits = lock.clone();
+            let first = scope.spawn(move || {
+                let guard = waits.lock_with_lease(lease).expect("woken");
+                let entered = Instant::now();
+                is_over.recv().expect_err("nothing is sent");
+                assert!(!guard.is_held());
+                entered
+            });
+            eventually(BOUND, "it listens", || listeners(&server, &lock) > 0);
+            let second = scope.spawn(|| {
+                lock.lock().expect("woken").unlock().expect("held");
+                Instant::now()
+            });
+            eventually(BOUND, "both wait", || ours.state().waiters == 2);
+            guard.unlock().expect("held");
+            let entered = second.join().expect("it got in");
+            drop(over);
+            entered.saturating_duration_since(first.join().expect("it got in") + lease)
+        }));
+        nothing_left(&ground, &[&ours, &theirs], &lock);
+    }
+    println!("late by {lates:?}");
+    // Whoever looks at the clock for another reason may have woken it.
+    lates.sort();
+    assert!(
+        lates[lates.len() * 3 / 4] < LATE / 10,
+        "asleep for {lates:?}"
+    );
 }

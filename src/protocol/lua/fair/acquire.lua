@@ -4,18 +4,38 @@
 -- Reply: nil when held; how long to sleep in ms, as PTTL counts, when not; 'lost' when the hold to
 -- re-enter is gone.
 -- Runs twice with one effect: the count is absolute, the TTL is only raised, a place is kept.
+
+-- The client of a waiter, and which of its waiters it is.
+local function parts(who)
+    local client, number = string.match(who, '^(.*):(%d+)$')
+    return client, tonumber(number)
+end
+
+-- Where one belongs that was passed. Only the first is ever passed, so it was first; but several may
+-- have been, and of those of one client the numbers tell who came before it.
+local function former_place(who)
+    local client, number = parts(who)
+    local place = 0
+    for at, other in ipairs(redis.call('lrange', queue, 0, -1)) do
+        local its, earlier = parts(other)
+        if its and its == client and earlier < number then
+            place = at
+        end
+    end
+    return place
+end
+
 local lease, holder, count, patience = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local moment = now()
 local head = first(holder, moment)
 local place = patience and redis.call('lpos', queue, holder)
--- Who had a place and has none was passed by somebody who took it for dead; only the first is ever
--- passed, so it was first.
-local passed = patience and not place and ARGV[6] == '1'
+-- Who had a place and has none was passed by somebody who took it for dead.
+local passed = patience and not place and ARGV[6] == '1' and former_place(holder)
 if redis.call('exists', key) == 0 then
     if count ~= '1' then
         return 'lost'
     end
-    if not head or head == holder or passed then
+    if not head or head == holder or passed == 0 then
         if place then
             leave(holder, patience)
         end
@@ -44,12 +64,14 @@ local left = redis.call('pttl', key)
 if not patience then
     return left
 end
-local fresh = passed
-if passed then
+local fresh = not place
+if passed == 0 then
     redis.call('lpush', queue, holder)
     place = 0
+elseif passed then
+    redis.call('linsert', queue, 'after', redis.call('lindex', queue, passed - 1), holder)
+    place = passed
 elseif not place then
-    fresh = true
     place = redis.call('rpush', queue, holder) - 1
 end
 -- Whoever enters takes its patience from all who are behind it, so there must be one for each who is
@@ -63,6 +85,16 @@ end
 local set = redis.pcall('zadd', times, whole(time + tonumber(patience)), holder)
 if fresh and type(set) == 'table' and set.err then
     return set
+end
+if passed then
+    -- Who was passed with it and is back already has reckoned without it. Of others nobody knows whether
+    -- they live.
+    for at, behind in ipairs(redis.call('lrange', queue, place + 1, -1)) do
+        if parts(behind) == parts(holder) then
+            local least = time + tonumber(patience) + at * tonumber(ARGV[5])
+            redis.call('zadd', times, 'XX', 'GT', whole(least), behind)
+        end
+    end
 end
 if place == 0 then
     return left

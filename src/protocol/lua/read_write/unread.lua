@@ -5,14 +5,15 @@
 -- What frees memory comes first: it passes when the server has none left, and lets the rest pass.
 local key, stem, holder, left, stay = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local before = redis.call('hget', key, holder)
-if not before then
-    return -1
-end
 if left == 0 then
     redis.call('hdel', key, holder)
 end
-for number = math.max(counted(before), left + 1), left + 1, -1 do
+-- Also when the reader is gone: who took the lock away from it has left them.
+for number = math.max(counted(before or 0), left + 1), left + 1, -1 do
     redis.call('del', slot(stem, holder, number))
+end
+if not before then
+    return -1
 end
 if left > 0 then
     redis.call('hset', key, holder, left)

@@ -8,20 +8,11 @@ use std::{
 use redis::Commands;
 
 use super::super::{
-    is_beside_java,
-    processes::{java_peer, rust_peer},
+    FAIR,
+    scene::{SOON, Scene},
     seats::{BOUND, Seat, Side},
-    sweep_latches,
 };
-use crate::support::{Ground, Peer, Pending, eventually};
-
-/// Both peers, each with one client.
-pub(super) struct Scene {
-    rust: Peer,
-    java: Peer,
-    settings: [String; 2],
-    pub(super) ground: Ground,
-}
+use crate::support::{Pending, eventually};
 
 /// One that stands in the queue.
 pub(super) struct Waiting<'a> {
@@ -32,55 +23,8 @@ pub(super) struct Waiting<'a> {
 }
 
 impl Scene {
-    /// None when the tests beside Java are not wanted.
-    pub(super) fn open(watchdog: Duration, of_rust: &str, of_java: &str) -> Option<Self> {
-        if !is_beside_java() {
-            return None;
-        }
-        let ground = Ground::alone();
-        let url = ground.server().url();
-        let settings = [of_rust, of_java]
-            .map(|of| format!("client A single {url} {} {of}", watchdog.as_millis()));
-        let scene = Self {
-            rust: rust_peer(),
-            java: java_peer(),
-            settings,
-            ground,
-        };
-        for side in [Side::Rust, Side::Java] {
-            scene.greet(scene.peer(side), side);
-        }
-        Some(scene)
-    }
-
-    pub(super) fn peer(&self, side: Side) -> &Peer {
-        match side {
-            Side::Java => &self.java,
-            Side::Rust => &self.rust,
-        }
-    }
-
     pub(super) fn seat<'a>(&'a self, side: Side, thread: &'a str) -> Seat<'a> {
-        Seat::new(self.peer(side), side, "A", "fair").on(thread)
-    }
-
-    /// A process of its own, for one that dies.
-    pub(super) fn process(&self, side: Side) -> Peer {
-        let peer = match side {
-            Side::Java => java_peer(),
-            Side::Rust => rust_peer(),
-        };
-        self.greet(&peer, side);
-        peer
-    }
-
-    /// Also lets it connect, so that the times are not those of a start.
-    fn greet(&self, peer: &Peer, side: Side) {
-        let made = &self.settings[usize::from(side == Side::Java)];
-        for request in [made.trim_end(), "A t1 isLocked fair warm-up"] {
-            let answer = peer.call(request);
-            answer.unwrap_or_else(|refusal| panic!("{request}: {refusal}"));
-        }
+        self.sits(side, FAIR, thread)
     }
 
     pub(super) fn plays_in_order(&self, holder: Side, sides: &[Side]) {
@@ -137,7 +81,7 @@ impl Scene {
             assert_eq!(first.pending.wait(BOUND).as_deref(), Ok("null"));
             times.push(released.elapsed());
             let expected = BTreeMap::from([(first.entry, "1".to_owned())]);
-            assert_eq!(self.holders(lock), expected);
+            assert_eq!(self.hash(lock), expected);
             assert!(waiting.as_slice().iter().all(|one| !one.pending.is_done()));
             first.seat.says("unlock", lock, "null");
             released = Instant::now();
@@ -147,11 +91,6 @@ impl Scene {
         assert!(times[1..].iter().all(|time| *time < SOON), "{times:?}");
         assert!(self.queue(lock).is_empty());
         times[0]
-    }
-
-    pub(super) fn holders(&self, lock: &str) -> BTreeMap<String, String> {
-        let mut redis = self.ground.server().connection();
-        redis.hgetall(lock).expect("a hash")
     }
 
     pub(super) fn queue(&self, lock: &str) -> Vec<String> {
@@ -169,31 +108,4 @@ impl Scene {
         let now = seconds * 1000 + micros / 1000;
         time.map(|time| Duration::from_millis(time.saturating_sub(now)))
     }
-
-    pub(super) fn has_ear(&self, channel: &str) -> bool {
-        let (_, count): (String, u64) = redis::cmd("PUBSUB")
-            .arg("NUMSUB")
-            .arg(channel)
-            .query(&mut self.ground.server().connection())
-            .expect("PUBSUB NUMSUB");
-        count > 0
-    }
 }
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        sweep_latches(&self.ground.server());
-    }
-}
-
-impl Side {
-    pub(super) fn other(self) -> Self {
-        match self {
-            Self::Java => Self::Rust,
-            Self::Rust => Self::Java,
-        }
-    }
-}
-
-/// From the word that it is free to the word that the other has it.
-pub(super) const SOON: Duration = Duration::from_millis(500);

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     interop::{
+        LOCK,
         processes::{java_peer, rust_peer},
         seats::{Seat, Side, WATCHDOG},
         sweep_latches,
@@ -99,7 +100,7 @@ fn beside_hot_names(side: Side) {
         .collect();
     let (longest, all) = thread::scope(|scope| {
         for (thread, name) in &threads {
-            let seat = Seat::new(&peers[1], side, CLIENTS[0][0], "lock").on(thread);
+            let seat = Seat::new(&peers[1], side, CLIENTS[0][0], LOCK).on(thread);
             let (over, entries) = (&over, &entries);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
