@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::scene::{CLIENTS, Kind, Party, Scene, Table, seat_clients};
+use self::scene::{CLIENTS, Party, Scene, Several, Table, seat_clients};
 use super::{
     DIRECTIONS, is_beside_java,
     processes::{java_peer, rust_peer},
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::support::{Ground, eventually};
 
-const MULTI: Kind = Kind {
+const MULTI: Several = Several {
     word: "multi",
     servers: 1,
     needed: 3,
 };
 
-const RED: Kind = Kind {
+const RED: Several = Several {
     word: "red",
     servers: 3,
     needed: 2,
@@ -60,7 +60,7 @@ table! {
 }
 
 /// Plays a scenario in all directions, also after one has failed.
-fn play(scenario: &str, kind: Kind, act: fn(&Scene<'_>, &Ground)) {
+fn play(scenario: &str, kind: Several, act: fn(&Scene<'_>, &Ground)) {
     if !is_beside_java() {
         return;
     }

@@ -6,7 +6,7 @@ use redis::Commands;
 
 use crate::{
     interop::{
-        self, LOCK,
+        Kind, LOCK,
         processes::{java_peer, rust_peer},
         seats::{BOUND, Seat, Side, WATCHDOG},
         sweep_latches,
@@ -16,7 +16,7 @@ use crate::{
 
 /// A lock of three members.
 #[derive(Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct Several {
     /// Its TYPE for the peers.
     pub(super) word: &'static str,
     /// Where the members are: on one server, or each on its own.
@@ -30,7 +30,7 @@ pub(super) struct Table {
     pub(super) servers: Vec<Arc<Server>>,
     java: Peer,
     rust: Peer,
-    kind: Kind,
+    kind: Several,
 }
 
 /// Who sits where, and what it is about.
@@ -52,7 +52,7 @@ pub(super) struct Party<'a> {
 }
 
 impl Table {
-    pub(super) fn new(ground: &Ground, kind: Kind) -> Self {
+    pub(super) fn new(ground: &Ground, kind: Several) -> Self {
         let more = (1..kind.servers).map(|_| ground.server_with(|plain| plain));
         let table = Self {
             servers: [ground.server()].into_iter().chain(more).collect(),
@@ -93,7 +93,7 @@ impl Table {
 }
 
 impl Scene<'_> {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Several {
         self.table.kind
     }
 
@@ -172,7 +172,7 @@ impl<'a> Party<'a> {
     pub(super) fn new(
         peer: &'a Peer,
         side: Side,
-        kind: Kind,
+        kind: Several,
         clients: [&'static str; 3],
         names: &[String; 3],
     ) -> Self {
@@ -183,17 +183,10 @@ impl<'a> Party<'a> {
             .map(|(place, name)| format!("{}/{name}", client_of(place)))
             .collect();
         let plain = |place| Seat::new(peer, side, client_of(place), LOCK);
+        let word = kind.word;
         Self {
             side,
-            seat: Seat::new(
-                peer,
-                side,
-                clients[0],
-                interop::Kind {
-                    word: kind.word,
-                    ..LOCK
-                },
-            ),
+            seat: Seat::new(peer, side, clients[0], Kind { word, ..LOCK }),
             lock: words.join(","),
             members: each
                 .map(|(place, name)| (plain(place), name.clone()))
