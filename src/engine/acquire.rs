@@ -90,7 +90,12 @@ impl Core {
             .registry
             .look(&subject.key, part, Some(thread::current()));
         let own = own.filter(|_| !terms.owned);
-        if terms.wait == Wait::ForEver && in_the_way.is_some_and(|hold| hold.is_unbounded()) {
+        // Who has it enters again, whatever else it has.
+        let enters = own.as_ref().is_some_and(|hold| hold.is_held());
+        if terms.wait == Wait::ForEver
+            && !enters
+            && in_the_way.is_some_and(|hold| hold.is_unbounded())
+        {
             return Err(would_deadlock().about(&subject.key));
         }
         let seeker = Seeker {

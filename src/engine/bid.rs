@@ -53,12 +53,13 @@ impl<'a> Bid<'a> {
             core,
             subject,
             count: hold.count() + 1,
+            // A late copy of an earlier request for this hold would take away what this one gets.
+            doubt: hold.take_copies(),
             hold,
             lease,
             waits,
             queued: None,
             placed: false,
-            doubt: None,
             place: None,
         }
     }
@@ -201,6 +202,7 @@ impl Shared {
             1 => Orphan::hold(hold, lease, fences),
             _ => {
                 // It may have raised the TTL above what the hold believes.
+                hold.note_copies(&fences);
                 self.doubt(hold);
                 Orphan::count(hold, lease, fences)
             }

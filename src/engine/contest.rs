@@ -100,6 +100,8 @@ struct State {
     released_at: Option<Instant>,
     /// Until when the next message is taken for the echo of our own release.
     echo: Option<Instant>,
+    /// Whether a message was taken for it.
+    took_echo: bool,
     closed: bool,
 }
 
@@ -146,6 +148,7 @@ impl Contest {
                 told: 0,
                 released_at: None,
                 echo: None,
+                took_echo: false,
                 closed: false,
             }),
         }
@@ -344,6 +347,7 @@ impl Contest {
         let mut state = self.state.lock();
         let ours = u64::from(state.listens);
         state.news += 1;
+        state.took_echo = false;
         let now = Instant::now();
         state.told = told;
         state.released_at = Some(now);
@@ -360,6 +364,7 @@ impl Contest {
         let mut state = self.state.lock();
         let echo = state.echo.take();
         if echo.is_some_and(|until| Instant::now() < until) {
+            state.took_echo = true;
             return;
         }
         state.news += 1;
@@ -385,11 +390,18 @@ impl Contest {
         }
     }
 
-    /// It was handed over and not released: there is nothing to wait for.
+    /// It was handed over, or others still have it: no message was sent, and what was taken for its
+    /// echo was another's.
     pub(crate) fn settled(&self) {
         let mut state = self.state.lock();
         state.courtesy = None;
         state.echo = None;
+        if std::mem::take(&mut state.took_echo) {
+            state.news += 1;
+        }
+        if state.news != state.asked_at {
+            state.wake_first();
+        }
     }
 
     /// Something happened that may have changed the answer.

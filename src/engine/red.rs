@@ -11,9 +11,9 @@ use super::{
     bundle::{self, Bundle, Rule},
     ear::Bell,
     grip::Grip,
-    hold::Watch,
     multi::{Member, by_chance},
     parallel,
+    watch::Watch,
 };
 use crate::{
     cancel::CancelToken,

@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     Alive,
-    hold::{Fate, Hold, Watch},
+    hold::{Fate, Hold},
+    watch::Watch,
 };
 use crate::event::{Ended, LostReason};
 
