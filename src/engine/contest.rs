@@ -475,21 +475,29 @@ impl Contest {
         self.state.lock().listening = Some(subscription);
     }
 
-    pub(super) fn join(&self, wish: Wish, clean: bool) -> u64 {
+    pub(super) fn join(&self, wish: Wish, clean: bool, ahead: bool) -> u64 {
         let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
-        state.waiters.push_back(Waiter {
-            number,
-            wish,
-            joined: Instant::now(),
-            busy: Busy::Not,
-            cancelled: false,
-            granted: None,
-            doubt: None,
-            clean,
-            wake: Arc::new(Condvar::new()),
-        });
+        let place = match state.waiters.front() {
+            // Whom somebody is dealing with stays where it is.
+            Some(first) if ahead => usize::from(first.busy != Busy::Not || first.granted.is_some()),
+            _ => state.waiters.len(),
+        };
+        state.waiters.insert(
+            place,
+            Waiter {
+                number,
+                wish,
+                joined: Instant::now(),
+                busy: Busy::Not,
+                cancelled: false,
+                granted: None,
+                doubt: None,
+                clean,
+                wake: Arc::new(Condvar::new()),
+            },
+        );
         number
     }
 
