@@ -22,7 +22,7 @@ pub(crate) struct Bundle {
 pub(super) struct Rule {
     /// So many must be held.
     pub(super) needed: usize,
-    /// So much of the time of each is not counted on.
+    /// So much of the time of each is not counted on, at least.
     pub(super) margin: Duration,
     /// Each is on a server of its own, none is waited for longer than this, and all are asked at once.
     pub(super) apart: Option<Duration>,
@@ -57,7 +57,7 @@ impl Bundle {
 
     /// For how long enough of them are held.
     pub(crate) fn remaining(&self) -> Duration {
-        self.rule.remaining(self.held().map(Grip::remaining))
+        self.rule.remaining(self.held())
     }
 
     /// The names of those that are lost.
@@ -114,12 +114,11 @@ impl Drop for Bundle {
 }
 
 impl Rule {
-    /// For how long enough of them are held, of which each is held for so long.
-    pub(super) fn remaining(self, each: impl Iterator<Item = Duration>) -> Duration {
-        let mut times: Vec<Duration> = each.collect();
+    /// For how long enough of these are held.
+    pub(super) fn remaining<'a>(self, held: impl Iterator<Item = &'a Grip>) -> Duration {
+        let mut times: Vec<Duration> = held.map(|grip| grip.counted_on(self.margin)).collect();
         times.sort_unstable_by(|one, other| other.cmp(one));
-        let last = times.get(self.needed - 1).copied().unwrap_or_default();
-        last.saturating_sub(self.margin)
+        times.get(self.needed - 1).copied().unwrap_or_default()
     }
 }
 

@@ -61,6 +61,11 @@ impl Grip {
         self.hold.remaining()
     }
 
+    /// What is left of its time, less what clocks may drift.
+    pub(super) fn counted_on(&self, margin: Duration) -> Duration {
+        self.remaining().saturating_sub(self.hold.drift(margin))
+    }
+
     pub(crate) fn verify(&self) -> Result<()> {
         self.verify_within(None)
     }

@@ -91,6 +91,8 @@ struct State {
     next_share: u64,
     chain: Option<Chain>,
     deadline: Instant,
+    /// The longest time that Redis was told.
+    span: Duration,
     lost: Option<LostReason>,
     /// Whether the release is under way of the last acquisition that was alive: it ended the hold,
     /// and not the clock.
@@ -124,6 +126,7 @@ impl Hold {
                 next_share: 0,
                 chain: None,
                 deadline: Instant::now(),
+                span: Duration::ZERO,
                 lost: None,
                 let_go: false,
                 doubtful: false,
@@ -177,6 +180,14 @@ impl Hold {
         self.state.lock().remaining()
     }
 
+    /// How much of its time is not counted on where clocks may drift, this much at least.
+    pub(crate) fn drift(&self, least: Duration) -> Duration {
+        match least.is_zero() {
+            true => Duration::ZERO,
+            false => least.max(drift_of(self.state.lock().span)),
+        }
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
@@ -196,6 +207,7 @@ impl Hold {
             return None;
         }
         state.count += 1;
+        state.note_span(deadline);
         state.chain.get_or_insert_with(Chain::begin);
         state.deadline = state.deadline.max(deadline);
         let share = Share {
@@ -226,6 +238,7 @@ impl Hold {
             state.doubtful = true;
             return false;
         }
+        state.note_span(deadline);
         for one in &mut state.shares {
             let until = match (share, one.renewed) {
                 (Some(number), _) if number == one.number => deadline,
@@ -449,6 +462,11 @@ impl State {
         }
     }
 
+    fn note_span(&mut self, deadline: Instant) {
+        let told = deadline.saturating_duration_since(Instant::now());
+        self.span = self.span.max(told);
+    }
+
     /// Until when it is kept for those who stay.
     fn longest_lease(&self) -> Option<Instant> {
         let stay = self.shares.iter().filter(|share| !share.leaves);
@@ -468,6 +486,11 @@ impl State {
     fn is_over(&self) -> bool {
         self.remaining().is_zero()
     }
+}
+
+/// What clocks may differ by after so long that run at different speeds, and a bit for short times.
+pub(crate) fn drift_of(span: Duration) -> Duration {
+    span.mul_f64(0.01) + Duration::from_millis(2)
 }
 
 impl fmt::Debug for Hold {

@@ -43,6 +43,9 @@ impl Core {
             let lost = match said {
                 Joint::Refused(place) => return Ok(Jointly::Refused(place)),
                 Joint::Lost(place) => Some(place),
+                Joint::Failed(place, text) => {
+                    return Err(self.not_looked_at(bids.get(place), &text));
+                }
                 Joint::Held => None,
             };
             if let Some(place) = lost {
@@ -60,6 +63,18 @@ impl Core {
                 return Ok(Jointly::Held(grips));
             }
             // One was over before the answer came: what is held goes, and all begins anew.
+        }
+    }
+
+    fn not_looked_at(&self, bid: Option<&Bid<'_>>, text: &str) -> Error {
+        let error = Error::new(kind_in_text(text), text);
+        let Some(bid) = bid else {
+            return error;
+        };
+        let error = error.about(&bid.subject.key);
+        match bid.count {
+            1 => error,
+            _ => self.note_wrong_type(&bid.hold, error),
         }
     }
 

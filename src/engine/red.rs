@@ -11,6 +11,7 @@ use super::{
     bundle::{self, Bundle, Rule},
     ear::Bell,
     grip::Grip,
+    hold::drift_of,
     multi::{Member, by_chance},
     parallel,
     watch::Watch,
@@ -25,12 +26,14 @@ use crate::{
 /// took a part each do not meet again.
 const REST: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(150)];
 
-/// What clocks may differ by that run at different speeds, and the least that is always counted.
-const DRIFT: (f64, Duration) = (0.01, Duration::from_millis(2));
-
 /// Takes it on a majority, or says `None` when that was not to be had.
 pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle>> {
     check(terms)?;
+    if terms.wait == Wait::ForEver && terms.lease.is_some_and(|lease| lease <= drift_of(lease)) {
+        return Err(Error::config(
+            "nothing of this lease is left after what clocks may drift",
+        ));
+    }
     let watch = Arc::new(Watch::default());
     let _bell = terms.cancel.as_ref().map(|token| {
         let bell = Bell::Watching(Arc::downgrade(&watch));
@@ -39,13 +42,14 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
     let mut ears: Vec<Option<Subscription>> = members.iter().map(|_| None).collect();
     let mut failing: Option<Instant> = None;
     loop {
+        // First: a cancel that comes later is seen.
+        let seen = watch.rung();
         if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(cancelled());
         }
-        let seen = watch.rung();
         let round = Round::of(members, terms);
         let rule = round.rule;
-        if !rule.remaining(round.held().map(Grip::remaining)).is_zero() {
+        if !rule.remaining(round.held()).is_zero() {
             let names: Vec<&str> = members.iter().map(|one| &*one.subject.name).collect();
             return Ok(Some(Bundle::new(&names, round.into_grips(), rule)));
         }
@@ -58,14 +62,11 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
                 *ear = None;
             }
         }
-        let limit = Some(round.limit);
-        bundle::drop_all(
-            round.into_grips(),
-            Rule {
-                apart: limit,
-                ..rule
-            },
-        );
+        let brief = Rule {
+            apart: Some(round.limit),
+            ..rule
+        };
+        bundle::drop_all(round.into_grips(), brief);
         if let Verdict::Hopeless(error) = verdict {
             return Err(error);
         }
@@ -87,7 +88,11 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
             _ => failing = None,
         }
         for place in refused {
-            ears[place].get_or_insert_with(|| members[place].listen(&watch));
+            let limit = match terms.wait {
+                Wait::Until(deadline) => deadline.saturating_duration_since(Instant::now()),
+                Wait::Not | Wait::ForEver => Duration::MAX,
+            };
+            ears[place].get_or_insert_with(|| members[place].listen(&watch, limit));
         }
         let mut until = Instant::now() + by_chance(REST[0], REST[1]);
         if let Wait::Until(deadline) = terms.wait {
@@ -120,11 +125,11 @@ impl Listener for Ear {
 }
 
 impl Member {
-    fn listen(&self, watch: &Arc<Watch>) -> Subscription {
+    fn listen(&self, watch: &Arc<Watch>, limit: Duration) -> Subscription {
         let subject = &self.subject;
         // A fair lock tells only who stands in its queue, which nobody here does: the rest ends by itself.
         let channel = subject.kind.channel(subject, &Arc::from(self.core.id()));
-        let limit = self.core.settings().red_lock_member_timeout;
+        let limit = limit.min(self.core.settings().red_lock_member_timeout);
         let ear = Arc::new(Ear(Arc::clone(watch)));
         self.core.transport().listen(&channel, ear, limit)
     }
@@ -167,7 +172,7 @@ impl Round {
         let lease = leases.max().unwrap_or_default();
         let rule = Rule {
             needed: majority(members.len()),
-            margin: lease.mul_f64(DRIFT.0) + DRIFT.1,
+            margin: drift_of(lease),
             apart: Some(timeout),
         };
         let budget = Budget {

@@ -18,7 +18,7 @@ use crate::event::{Ended, LostReason};
 pub(crate) struct Signal {
     members: Arc<[Fated]>,
     needed: usize,
-    /// So much of the time of each is not counted on.
+    /// So much of the time of each is not counted on, at least.
     margin: Duration,
 }
 
@@ -92,7 +92,8 @@ impl Signal {
     fn alarm(&self, until: Option<Instant>) -> Instant {
         let now = Instant::now();
         let ends = self.members.iter().filter_map(|member| {
-            let left = member.hold.remaining().checked_sub(self.margin)?;
+            let margin = member.hold.drift(self.margin);
+            let left = member.hold.remaining().checked_sub(margin)?;
             Some(now + left)
         });
         ends.chain(until)
@@ -115,7 +116,7 @@ impl Fated {
         if self.alive.is_closed() {
             return Some(self.closed());
         }
-        let over = || self.hold.remaining() <= margin;
+        let over = || self.hold.remaining() <= self.hold.drift(margin);
         let end = self.hold.fate(&self.fate);
         end.or_else(|| over().then_some(Ended::Lost(LostReason::Expired)))
     }

@@ -18,6 +18,8 @@ pub(crate) enum Joint {
     Refused(usize),
     /// Which hold to re-enter is gone.
     Lost(usize),
+    /// Which one cannot be looked at, and why.
+    Failed(usize, String),
 }
 
 /// What is left of each.
@@ -81,6 +83,10 @@ fn joint(reply: Reply) -> Result<Joint, Malformed> {
     match *items {
         [Reply::Int(place)] if place > 0 => Ok(Joint::Lost(place as usize - 1)),
         [Reply::Int(place), Reply::Int(_)] if place > 0 => Ok(Joint::Refused(place as usize - 1)),
+        [Reply::Int(place), Reply::Text(ref text)] if place > 0 => {
+            let text = String::from_utf8_lossy(text).into_owned();
+            Ok(Joint::Failed(place as usize - 1, text))
+        }
         _ => Err(Malformed(reply)),
     }
 }
@@ -102,6 +108,8 @@ mod tests {
         assert_eq!(joint(Reply::Nil), Ok(Joint::Held));
         assert_eq!(joint(list(&[2, 500])), Ok(Joint::Refused(1)));
         assert_eq!(joint(list(&[1])), Ok(Joint::Lost(0)));
+        let failed = Reply::List(vec![Reply::Int(2), Reply::Text(b"WRONGTYPE".to_vec())]);
+        assert_eq!(joint(failed), Ok(Joint::Failed(1, "WRONGTYPE".into())));
         for wrong in [list(&[0]), list(&[]), list(&[1, 2, 3]), Reply::Int(1)] {
             assert!(joint(wrong).is_err());
         }
