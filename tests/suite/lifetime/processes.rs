@@ -8,12 +8,16 @@ use std::{
     env,
     io::Read,
     process::{self, Command, ExitStatus, Stdio},
+    thread,
     time::Duration,
 };
 
-use lockson::{Client, Ended, LockGuard, LostReason, LostSignal, OwnedLockGuard};
+use lockson::{Client, Ended, LockGuard, LostReason, LostSignal, OwnedLockGuard, ReadWriteLock};
+use redis::Commands;
 
-use super::{BOUND, all_calls_are_closed, exists, is_closed, millis, owned, taken};
+use super::{
+    BOUND, all_calls_are_closed, exists, is_closed, millis, nobody_connected, owned, taken,
+};
 use crate::{
     support::{Ground, Server, eventually, spawn_tied, without_lua},
     watchdog::is_renewed,
@@ -32,6 +36,17 @@ fn a_forked_child_is_closed_and_the_parent_goes_on() {
     // before at most one went on, the parent's watchdog.
     assert!(heard.old.len() <= 1, "{:#?}", heard.old);
     assert!(!exists(&server, &name));
+}
+
+#[test]
+fn a_forked_reader_is_closed_and_the_writer_of_the_parent_gets_in() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let name = ground.name("L");
+    run("fork-reader", &server, &name).ends_well();
+    nobody_connected(&server);
+    let keys: Vec<String> = server.connection().keys("*").expect("KEYS");
+    assert_eq!(keys, Vec::<String>::new());
 }
 
 #[test]
@@ -111,6 +126,10 @@ fn program() {
     let guard = taken(&client.reentrant_lock(&name));
     match what.as_str() {
         "fork" => fork_often(&client, guard, &url),
+        "fork-reader" => {
+            guard.unlock().expect("held");
+            fork_while_a_writer_waits(&client.read_write_lock(&name), &client);
+        }
         "exit" => {
             let _nested = taken(&client.reentrant_lock(&name));
             process::exit(7);
@@ -158,6 +177,37 @@ fn fork_often(client: &Client, guard: LockGuard, url: &str) {
         1
     );
     guard.unlock().expect("held");
+}
+
+fn fork_while_a_writer_waits(lock: &ReadWriteLock, client: &Client) {
+    let reading = lock.read().expect("free");
+    let shared = lock.read_lock().lock_owned().expect("shared");
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| lock.write().expect("let in").unlock());
+        eventually(BOUND, "it waits", || client.state().waiters == 1);
+        let mut both = Some((reading, shared));
+        fork(|| {
+            let (reading, shared) = both.take().expect("forked once");
+            assert!(!reading.is_held() && reading.remaining().is_zero());
+            is_closed(reading.verify());
+            is_closed(reading.extend(BOUND));
+            is_closed(lock.try_read());
+            is_closed(lock.read());
+            is_closed(lock.try_write());
+            // In line behind a thread that is not there.
+            is_closed(lock.write());
+            is_closed(lock.inspect());
+            drop(shared);
+            is_closed(reading.unlock());
+        });
+        let (reading, shared) = both.expect("the child had its own");
+        reading.verify().expect("the child did not touch it");
+        shared.verify().expect("the child did not touch it");
+        assert_eq!(client.state().waiters, 1);
+        reading.unlock().expect("held");
+        shared.unlock().expect("held");
+        writer.join().expect("ends well").expect("held");
+    });
 }
 
 /// Runs a part in a child process; it must come to its end.

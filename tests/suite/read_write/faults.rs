@@ -69,7 +69,7 @@ impl Scene {
 
     /// Waits until the server has done, or can never do, what came by connections that are closed.
     #[track_caller]
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         let name = format!("lockson-{}", self.far.id());
         eventually(SOON, "nothing is on its way", || {
             let clients = self.server.clients();

@@ -2,7 +2,10 @@
 
 mod basics;
 mod faults;
+mod late;
 mod leases;
+mod limits;
+mod nested;
 mod outages;
 mod random;
 
