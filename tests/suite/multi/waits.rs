@@ -1,7 +1,7 @@
 //! Waits that are honoured, whoever else is there.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use lockson::{Client, ErrorKind};
 use redis::Commands;
 
 use super::{SOON, of, plain};
-use crate::support::{Ground, connect, connect_to, eventually};
+use crate::support::{Ground, connect, connect_to, eventually, within};
 
 #[test]
 fn a_stopped_server_does_not_outlast_the_wait() {
@@ -75,23 +75,62 @@ fn crowded_names_of_one_client_are_reached() {
     let names = ["A", "B", "C"].map(|name| ground.name(name));
     let lock = plain(&client, &names);
     let stop = AtomicBool::new(false);
-    let waits: Vec<Option<Duration>> = thread::scope(|scope| {
+    // Whatever goes wrong is looked at when the threads have been told to stop.
+    let (crowded, waits) = thread::scope(|scope| {
         for name in names.iter().cycle().take(12) {
             scope.spawn(|| keep_busy(&client, name, &stop));
         }
-        eventually(SOON, "three wait for each", || client.state().waiters > 8);
-        let waits = (0..3).map(|_| {
+        let crowded = within(SOON, || client.state().waiters > 8);
+        let waits = [(); 3].map(|()| {
             let asked = Instant::now();
-            let taken = lock.try_lock_for(2 * SOON).expect("answered");
-            taken.map(|_| asked.elapsed())
+            let taken = lock.try_lock_for(2 * SOON);
+            taken.map(|taken| taken.map(|_| asked.elapsed()))
         });
-        let waits = waits.collect();
         stop.store(true, Ordering::Relaxed);
-        waits
+        (crowded, waits)
     });
     println!("three names, four threads want each: {waits:?}");
-    let longest = waits.into_iter().map(|wait| wait.expect("its turn comes"));
-    assert!(longest.max().expect("some") < SOON);
+    crowded.expect("three wait for each");
+    for wait in waits {
+        let wait = wait.expect("answered").expect("its turn comes");
+        assert!(wait < SOON, "{wait:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_one_is_not_passed_by_those_who_want_several() {
+    const ENTRIES: usize = 20;
+    let ground = Ground::alone();
+    let client = connect(&ground);
+    let names = ["A", "B"].map(|name| ground.name(name));
+    let lock = plain(&client, &names);
+    let one = client.reentrant_lock(&names[0]);
+    let stop = AtomicBool::new(false);
+    let entries = AtomicUsize::new(0);
+    let passed = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let guard = lock.lock().expect("its turn comes");
+                entries.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(30));
+                guard.unlock().expect("held");
+            }
+        });
+        let mut before = 0;
+        let passed = [(); ENTRIES].map(|()| {
+            // Both are taken again when it asks.
+            within(SOON, || entries.load(Ordering::Relaxed) > before)?;
+            before = entries.load(Ordering::Relaxed);
+            let taken = one.try_lock_for(SOON).ok()?;
+            taken.map(|_| entries.load(Ordering::Relaxed) - before)
+        });
+        stop.store(true, Ordering::Relaxed);
+        passed
+    });
+    println!("so often were both taken while one was waited for: {passed:?}");
+    let passed = passed.map(|one| one.expect("its turn comes"));
+    // Now and then one is on its way when the waiter comes.
+    assert!(passed.iter().sum::<usize>() < ENTRIES / 2);
 }
 
 fn keep_busy(client: &Client, name: &str, stop: &AtomicBool) {

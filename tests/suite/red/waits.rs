@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::ErrorKind;
+use lockson::{CancelToken, ErrorKind};
 use redis::Commands;
 
 use super::{SLACK, SOON, Scene, start, stop};
-use crate::support::{Ground, eventually};
+use crate::support::{Ground, eventually, within};
 
 #[test]
 fn a_waiter_does_not_wake_itself() {
@@ -95,7 +95,15 @@ fn an_old_hold_on_stopped_members_does_not_outlast_the_wait() {
 fn a_lease_of_which_nothing_is_left_is_not_waited_for() {
     let ground = Ground::new();
     let scene = Scene::new(&ground, 3);
-    let error = scene.lock().lock_with_lease(Duration::from_millis(2));
+    let lock = scene.lock();
+    let token = CancelToken::new();
+    let error = thread::scope(|scope| {
+        let options = lock.options().lease(Duration::from_millis(2));
+        let waiter = scope.spawn(|| options.cancel(&token).acquire().map(drop));
+        let _ = within(SOON, || waiter.is_finished());
+        token.cancel();
+        waiter.join().expect("ends well")
+    });
     let error = error.expect_err("it could never be held");
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(scene.is_free());
