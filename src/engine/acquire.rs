@@ -257,6 +257,17 @@ impl Core {
 }
 
 impl Core {
+    /// Whether others of this client wait for what the thread or the guard that asks does not have.
+    pub(super) fn has_line(&self, subject: &Subject, terms: &Terms) -> bool {
+        if !self.contests.has_line(subject) {
+            return false;
+        }
+        let thread = (!terms.owned).then(thread::current);
+        let part = subject.kind.part();
+        let own = self.registry.look(&subject.key, part, thread).own;
+        own.is_none_or(|hold| !hold.is_held())
+    }
+
     /// A bid for one try, for the thread or the guard that asks.
     pub(super) fn bid_once<'a>(
         self: &'a Arc<Self>,

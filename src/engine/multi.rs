@@ -35,7 +35,11 @@ pub(crate) struct Member {
 pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle>> {
     check(terms)?;
     // The one that refused: it is waited for with nothing held, and taken first.
-    let mut first: Option<usize> = None;
+    let mut first: Option<usize> = match is_over(terms) {
+        true => None,
+        // Others of this client came before.
+        false => members.iter().position(|one| one.has_line(terms)),
+    };
     loop {
         if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(cancelled());
@@ -77,6 +81,11 @@ fn is_over(terms: &Terms) -> bool {
 impl Member {
     pub(crate) fn acquire(&self, terms: &Terms) -> Result<Option<Grip>> {
         self.core.acquire(&self.subject, terms)
+    }
+
+    /// Whether others of this client wait for what this caller does not have.
+    fn has_line(&self, terms: &Terms) -> bool {
+        self.core.has_line(&self.subject, terms)
     }
 
     /// Tries once.

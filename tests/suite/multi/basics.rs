@@ -8,7 +8,7 @@ use std::{
 use lockson::{CancelToken, Ended, ErrorKind, LostReason};
 use redis::Commands;
 
-use super::{of, plain};
+use super::{SOON, of, plain};
 use crate::support::{Ground, connect, connect_with, eventually};
 
 #[test]
@@ -215,6 +215,3 @@ fn opposite_orders_make_progress() {
     println!("400 entries in opposite orders, longest wait {longest:?}");
     assert!(longest < Duration::from_secs(10), "{longest:?}");
 }
-
-/// For facts that are due at once, on a machine that is busy with other things.
-const SOON: Duration = Duration::from_secs(10);

@@ -1,6 +1,10 @@
 //! The MultiLock: several locks as one.
 
 mod basics;
+mod faults;
+mod waits;
+
+use std::time::Duration;
 
 use lockson::{AnyLock, Client, MultiLock};
 
@@ -13,3 +17,6 @@ fn plain(client: &Client, names: &[String]) -> MultiLock {
 fn of(members: impl IntoIterator<Item = AnyLock>) -> MultiLock {
     MultiLock::new(members).expect("there are some")
 }
+
+/// For facts that are due at once, on a machine that is busy with other things.
+const SOON: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use lockson::{ErrorKind, RedLock};
 use redis::Commands;
 
 use super::{Scene, clients, red};
-use crate::support::{Ground, eventually};
+use crate::support::Ground;
 
 #[test]
 fn a_majority_is_enough_and_less_is_nothing() {
@@ -106,17 +106,7 @@ fn who_waits_is_told() {
     assert!(began.elapsed() >= Duration::from_millis(300));
     thread::scope(|scope| {
         let waiter = scope.spawn(|| other.lock().map(|guard| guard.unlock()));
-        let channel = format!("redisson_lock__channel:{{{}}}", scene.name);
-        for server in &scene.servers {
-            eventually(SOON, "it listens", || {
-                let (_, ears): (String, u64) = redis::cmd("PUBSUB")
-                    .arg("NUMSUB")
-                    .arg(&channel)
-                    .query(&mut server.connection())
-                    .expect("PUBSUB");
-                ears > 0
-            });
-        }
+        scene.assert_heard();
         guard.unlock().expect("held");
         waiter
             .join()
@@ -125,5 +115,3 @@ fn who_waits_is_told() {
             .expect("held");
     });
 }
-
-const SOON: Duration = Duration::from_secs(20);

@@ -1,16 +1,14 @@
 //! Members that hang, lose replies, are slow, or forget.
 
 use std::{
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use lockson::{Client, Ended, ErrorKind, LostReason, RedLock};
-use redis::Commands;
+use lockson::{Client, Ended, ErrorKind, LostReason};
 
-use super::{PATIENT, Scene, clients, red};
-use crate::support::{Ground, Proxy, Server, connect_to, eventually, script};
+use super::{PATIENT, SLACK, SOON, Scene, clients, is_there, red, start, stop};
+use crate::support::{Ground, Proxy, connect_to, eventually, script};
 
 #[test]
 fn two_of_five_stopped_cost_one_timeout() {
@@ -265,16 +263,6 @@ fn one_client_of_three_may_be_shut_down() {
 }
 
 impl Scene {
-    fn with(
-        ground: &Ground,
-        members: usize,
-        settings: impl Fn(lockson::ClientBuilder) -> lockson::ClientBuilder,
-    ) -> Self {
-        let mut scene = Self::new(ground, members);
-        scene.clients = clients(ground, &scene.servers, settings);
-        scene
-    }
-
     /// With the default for how long a member is waited for.
     fn hasty(ground: &Ground, members: usize) -> Self {
         Self::with(ground, members, |plain| {
@@ -294,53 +282,6 @@ impl Scene {
         scene.clients = proxies.iter().map(connected).collect();
         (scene, proxies)
     }
-
-    /// Its lock, which has been used: the servers know the scripts, and the clients are connected.
-    fn warm(&self) -> RedLock {
-        let lock = self.lock();
-        for _ in 0..2 {
-            lock.lock().expect("free").unlock().expect("held");
-        }
-        lock
-    }
-
-    fn is_free(&self) -> bool {
-        let mut servers = self.servers.iter();
-        !servers.any(|server| is_there(server, &self.name))
-    }
-
-    #[track_caller]
-    fn assert_free_soon(&self) {
-        eventually(SOON, "nothing is left", || self.is_free());
-    }
-
-    /// Nothing is left, and not because its time was over.
-    #[track_caller]
-    fn assert_released(&self) {
-        self.assert_free_soon();
-        for server in &self.servers {
-            let stats: String = redis::cmd("INFO")
-                .arg("stats")
-                .query(&mut server.connection())
-                .expect("INFO");
-            assert!(
-                stats.contains("expired_keys:0\r\n"),
-                "released, not expired"
-            );
-        }
-    }
-}
-
-fn is_there(server: &Server, name: &str) -> bool {
-    server.connection().exists(name).expect("EXISTS")
-}
-
-fn stop(servers: &[Arc<Server>]) {
-    servers.iter().for_each(|server| server.freeze());
-}
-
-fn start(servers: &[Arc<Server>]) {
-    servers.iter().for_each(|server| server.thaw());
 }
 
 const MEMBER: Duration = Duration::from_millis(50);
@@ -348,9 +289,3 @@ const MEMBER: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(60);
 
 const RENEWED: Duration = Duration::from_millis(1500);
-
-/// What a busy machine may add.
-const SLACK: Duration = Duration::from_millis(800);
-
-/// For facts that are due at once, on a machine that is busy with other things.
-const SOON: Duration = Duration::from_secs(20);
