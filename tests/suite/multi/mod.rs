@@ -1,6 +1,7 @@
 //! The MultiLock: several locks as one.
 
 mod basics;
+mod faults;
 
 use lockson::{AnyLock, Client, MultiLock};
 
