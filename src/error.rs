@@ -141,6 +141,7 @@ impl Error {
             for other in others {
                 inner.message.push_str("; ");
                 inner.message.push_str(&other.to_string());
+                inner.released &= other.inner.released;
             }
         })
     }

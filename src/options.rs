@@ -43,6 +43,7 @@ impl<'a, L: Lock> Options<'a, L> {
                 wait: Wait::ForEver,
                 lease: None,
                 max_hold: None,
+                ahead: false,
                 owned: false,
                 cancel: None,
             },

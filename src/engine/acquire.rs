@@ -12,6 +12,7 @@ use super::{
     ear::{Bell, Ear},
     grip::Grip,
     hold::{Hold, Keep},
+    orphan::Orphan,
     registry::View,
     thread,
 };
@@ -39,6 +40,8 @@ pub struct Terms {
     pub(crate) max_hold: Option<Duration>,
     /// Whether the hold belongs to its guard rather than to the thread.
     pub(crate) owned: bool,
+    /// Whether it goes before the others of this client: it has waited for one of several already.
+    pub(crate) ahead: bool,
     pub(crate) cancel: Option<CancelToken>,
 }
 
@@ -90,7 +93,12 @@ impl Core {
             .registry
             .look(&subject.key, part, Some(thread::current()));
         let own = own.filter(|_| !terms.owned);
-        if terms.wait == Wait::ForEver && in_the_way.is_some_and(|hold| hold.is_unbounded()) {
+        // Who has it enters again, whatever else it has.
+        let enters = own.as_ref().is_some_and(|hold| hold.is_held());
+        if terms.wait == Wait::ForEver
+            && !enters
+            && in_the_way.is_some_and(|hold| hold.is_unbounded())
+        {
             return Err(would_deadlock().about(&subject.key));
         }
         let seeker = Seeker {
@@ -171,7 +179,9 @@ impl Core {
             lease: self.lease(terms),
             keep: keep(terms),
         };
-        let place = self.contests.join(subject, wish, bid.is_clean());
+        let place = self
+            .contests
+            .join(subject, wish, bid.is_clean(), terms.ahead);
         let (contest, number) = bid.take_place(place);
         let _bell = terms.cancel.as_ref().map(|token| {
             token.attach(Bell::InLine {
@@ -252,6 +262,7 @@ impl Core {
         self: &'a Arc<Self>,
         subject: &'a Arc<Subject>,
         terms: &Terms,
+        limit: Option<Duration>,
     ) -> (Bid<'a>, Seeker) {
         let thread = (!terms.owned).then(thread::current);
         let view = self
@@ -262,7 +273,16 @@ impl Core {
             above: view.above,
             patience: Duration::ZERO,
         };
-        let hold = self.candidate(subject, &seeker, view.own);
+        let mut own = view.own;
+        if limit.is_some()
+            && let Some(over) = own.take_if(|hold| !hold.is_held())
+        {
+            // Not waited for: where Redis still has it, the next try is after its release.
+            self.lose(&over, LostReason::Expired);
+            let lease = self.settings.lock_watchdog_timeout;
+            self.watchdog.adopt(Orphan::hold(&over, lease, Vec::new()));
+        }
+        let hold = self.candidate(subject, &seeker, own);
         let bid = Bid::new(self, subject, hold, self.lease(terms), false);
         (bid, seeker)
     }
@@ -339,7 +359,7 @@ impl Shared {
     }
 
     /// What one attempt of a wait may cost.
-    fn budget(&self, deadline: Option<Instant>) -> Budget {
+    pub(super) fn budget(&self, deadline: Option<Instant>) -> Budget {
         let mut budget = self.short_budget();
         if let Some(deadline) = deadline {
             budget.deadline = budget

@@ -53,12 +53,13 @@ impl<'a> Bid<'a> {
             core,
             subject,
             count: hold.count() + 1,
+            // A late copy of an earlier request for this hold would take away what this one gets.
+            doubt: hold.take_copies(),
             hold,
             lease,
             waits,
             queued: None,
             placed: false,
-            doubt: None,
             place: None,
         }
     }
@@ -73,7 +74,9 @@ impl<'a> Bid<'a> {
         let hold = Arc::clone(&self.hold);
         let ask = subject.kind.acquire(subject, &self.claim());
         // Who waits asks again under the same name: a late undoing would cost what it got then.
-        let undo = (!self.waits).then(|| {
+        // A reader's count is not lowered behind its back, see `Orphan::remedy`.
+        let lowers = self.count > 1 && subject.kind.part().lives_by_leases();
+        let undo = (!self.waits && !lowers).then(|| {
             let release = subject.kind.release(subject, &hold.holder, hold.left());
             release.request
         });
@@ -199,6 +202,7 @@ impl Shared {
             1 => Orphan::hold(hold, lease, fences),
             _ => {
                 // It may have raised the TTL above what the hold believes.
+                hold.note_copies(&fences);
                 self.doubt(hold);
                 Orphan::count(hold, lease, fences)
             }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Core, grip::Grip, joint::Part, parallel, signal::Signal};
+use super::{Core, grip::Grip, joint::Part, parallel, release::too_late, signal::Signal};
 use crate::{
     error::{Error, Result},
     protocol::joint,
@@ -90,7 +90,12 @@ impl Bundle {
             Some(_) => parallel::each(self.held().collect(), ask),
             None => self.held().map(ask).collect(),
         };
-        enough(results, self.rule.needed)
+        enough(results, self.rule.needed)?;
+        match self.is_held() {
+            true => Ok(()),
+            // Too late by now, or by what clocks may drift.
+            false => Err(too_late()),
+        }
     }
 
     fn held(&self) -> impl Iterator<Item = &Grip> {

@@ -16,7 +16,7 @@ use super::{
     rest::{self, Rest},
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     protocol::{Kind, Standing, Subject},
     sync::{Condvar, Mutex},
     transport::{Fence, Subscription},
@@ -31,6 +31,9 @@ const COURTESY: Duration = Duration::from_millis(2);
 /// Who had the lock so recently also lets others go before it when a third client released: where
 /// two quick ones compete, slower ones would never be first.
 const RECENTLY: Duration = Duration::from_millis(50);
+
+/// An attempt without a reply for so long has failed as far as those behind it can tell.
+const UNANSWERED: Duration = Duration::from_millis(200);
 
 /// How long our own message may take to come back to us.
 const ECHO: Duration = Duration::from_millis(100);
@@ -97,6 +100,8 @@ struct State {
     released_at: Option<Instant>,
     /// Until when the next message is taken for the echo of our own release.
     echo: Option<Instant>,
+    /// Whether a message was taken for it.
+    took_echo: bool,
     closed: bool,
 }
 
@@ -143,6 +148,7 @@ impl Contest {
                 told: 0,
                 released_at: None,
                 echo: None,
+                took_echo: false,
                 closed: false,
             }),
         }
@@ -195,7 +201,7 @@ impl Contest {
                 until = state.waiters[place].joined.max(*since).checked_add(retry);
             }
             if until.is_some_and(|until| now >= until) {
-                return Turn::TimedOut(state.failing.as_ref().map(|(_, error)| error.clone()));
+                return Turn::TimedOut(state.failure(now));
             }
             if place == 0 {
                 let alarm = match state.courtesy {
@@ -341,6 +347,7 @@ impl Contest {
         let mut state = self.state.lock();
         let ours = u64::from(state.listens);
         state.news += 1;
+        state.took_echo = false;
         let now = Instant::now();
         state.told = told;
         state.released_at = Some(now);
@@ -357,6 +364,7 @@ impl Contest {
         let mut state = self.state.lock();
         let echo = state.echo.take();
         if echo.is_some_and(|until| Instant::now() < until) {
+            state.took_echo = true;
             return;
         }
         state.news += 1;
@@ -382,11 +390,18 @@ impl Contest {
         }
     }
 
-    /// It was handed over and not released: there is nothing to wait for.
+    /// It was handed over, or others still have it: no message was sent, and what was taken for its
+    /// echo was another's.
     pub(crate) fn settled(&self) {
         let mut state = self.state.lock();
         state.courtesy = None;
         state.echo = None;
+        if std::mem::take(&mut state.took_echo) {
+            state.news += 1;
+        }
+        if state.news != state.asked_at {
+            state.wake_first();
+        }
     }
 
     /// Something happened that may have changed the answer.
@@ -460,21 +475,29 @@ impl Contest {
         self.state.lock().listening = Some(subscription);
     }
 
-    pub(super) fn join(&self, wish: Wish, clean: bool) -> u64 {
+    pub(super) fn join(&self, wish: Wish, clean: bool, ahead: bool) -> u64 {
         let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
-        state.waiters.push_back(Waiter {
-            number,
-            wish,
-            joined: Instant::now(),
-            busy: Busy::Not,
-            cancelled: false,
-            granted: None,
-            doubt: None,
-            clean,
-            wake: Arc::new(Condvar::new()),
-        });
+        let place = match state.waiters.front() {
+            // Whom somebody is dealing with stays where it is.
+            Some(first) if ahead => usize::from(first.busy != Busy::Not || first.granted.is_some()),
+            _ => state.waiters.len(),
+        };
+        state.waiters.insert(
+            place,
+            Waiter {
+                number,
+                wish,
+                joined: Instant::now(),
+                busy: Busy::Not,
+                cancelled: false,
+                granted: None,
+                doubt: None,
+                clean,
+                wake: Arc::new(Condvar::new()),
+            },
+        );
         number
     }
 
@@ -516,6 +539,16 @@ impl State {
         self.waiters
             .iter()
             .position(|waiter| waiter.number == number)
+    }
+
+    /// Why nobody can say whether others have it: the last attempt failed, or is not answered.
+    fn failure(&self, now: Instant) -> Option<Error> {
+        if let Some((_, error)) = &self.failing {
+            return Some(error.clone());
+        }
+        let first = self.waiters.front()?;
+        let silent = first.busy == Busy::Asking && now >= self.asking_since + UNANSWERED;
+        silent.then(|| Error::new(ErrorKind::Timeout, "no reply in time to the first in line"))
     }
 
     fn wake_first(&self) {

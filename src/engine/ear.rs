@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{contest::Contest, hold::Watch};
+use super::{contest::Contest, watch::Watch};
 use crate::{error::Error, transport::Listener};
 
 /// Hears the messages of a channel for a contest.

@@ -153,6 +153,7 @@ impl Grip {
             lease,
             max_hold,
             owned: self.hold.thread.is_none(),
+            ahead: false,
             cancel: None,
         };
         let (name, key) = (&self.subject.name, &self.subject.key);

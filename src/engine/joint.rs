@@ -1,16 +1,14 @@
 //! Many plain locks of one client at once: taken by one request, all or none, and released by one.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use super::{Core, Shared, Terms, bid::Bid, contest::Contest, grip::Grip, hold::Hold};
 use crate::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Joint, Left, Parted, Standing, Subject, joint},
-    transport::{Failure, Lane, kind_in_text},
+    transport::{Budget, Failure, Lane, kind_in_text},
 };
 
 /// What came of it.
@@ -33,14 +31,15 @@ impl Core {
         self: &Arc<Self>,
         subjects: &[Arc<Subject>],
         terms: &Terms,
+        limit: Option<Instant>,
     ) -> Result<Jointly> {
         self.check_open()?;
         loop {
             let mut bids: Vec<Bid<'_>> = subjects
                 .iter()
-                .map(|subject| self.bid_once(subject, terms).0)
+                .map(|subject| self.bid_once(subject, terms, None).0)
                 .collect();
-            let (said, sent) = self.ask_jointly(&mut bids, self.lease(terms))?;
+            let (said, sent) = self.ask_jointly(&mut bids, terms, self.budget(limit))?;
             let lost = match said {
                 Joint::Refused(place) => return Ok(Jointly::Refused(place)),
                 Joint::Lost(place) => Some(place),
@@ -64,22 +63,39 @@ impl Core {
         }
     }
 
-    fn ask_jointly(&self, bids: &mut [Bid<'_>], lease: Duration) -> Result<(Joint, Instant)> {
+    fn ask_jointly(
+        &self,
+        bids: &mut [Bid<'_>],
+        terms: &Terms,
+        budget: Budget,
+    ) -> Result<(Joint, Instant)> {
         let claims: Vec<_> = bids.iter().map(|bid| (bid.subject, bid.claim())).collect();
-        let ask = joint::acquire(lease, &claims);
+        let ask = joint::acquire(self.lease(terms), &claims);
         let before: Vec<_> = bids
             .iter()
             .map(|bid| (bid.subject, &bid.hold.holder, bid.count - 1))
             .collect();
         let undo = joint::release(&before).request;
-        let budget = self.short_budget();
-        let called = self
-            .transport
-            .call(Lane::Acquire, &ask.request, Some(&undo), budget);
+        let cancel = terms.cancel.as_ref();
+        let over = || self.is_closed() || cancel.is_some_and(CancelToken::is_cancelled);
+        let called = self.transport.call_again(
+            None,
+            Lane::Acquire,
+            &ask.request,
+            Some(&undo),
+            budget,
+            &over,
+        );
         match called {
             Ok(answer) => {
                 self.tie_up(answer.loose);
                 let said = (ask.decode)(answer.reply).map_err(|reply| self.malformed(reply))?;
+                if answer.repeated && said != Joint::Held {
+                    // An earlier copy may have taken them before one of them went.
+                    for bid in bids {
+                        bid.inherit(Some(Vec::new()));
+                    }
+                }
                 Ok((said, answer.sent))
             }
             Err(Failure {
@@ -193,7 +209,12 @@ impl Shared {
                 }
                 Parted::Failed(text) => {
                     let error = Error::new(kind_in_text(&text), format!("not released: {text}"));
-                    Err(self.note_wrong_type(&part.hold, error))
+                    let failure = Failure {
+                        error,
+                        doubtful: false,
+                        fences: Vec::new(),
+                    };
+                    self.not_released(&part.hold, *left, failure)
                 }
             })
             .collect()

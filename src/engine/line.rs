@@ -61,7 +61,13 @@ impl Contests {
         self.all().iter().map(|contest| contest.len()).sum()
     }
 
-    pub(crate) fn join(&self, subject: &Subject, wish: Wish, clean: bool) -> Place<'_> {
+    pub(crate) fn join(
+        &self,
+        subject: &Subject,
+        wish: Wish,
+        clean: bool,
+        ahead: bool,
+    ) -> Place<'_> {
         let mut by_key = self.by_key.lock();
         let of_key = by_key.entry(Arc::clone(&subject.key)).or_insert_with(|| {
             self.keys.fetch_add(1, Ordering::SeqCst);
@@ -76,7 +82,7 @@ impl Contests {
         Place {
             contests: self,
             key: Arc::clone(&subject.key),
-            number: contest.join(wish, clean),
+            number: contest.join(wish, clean, ahead),
             contest,
         }
     }

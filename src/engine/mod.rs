@@ -23,6 +23,7 @@ mod rest;
 mod signal;
 mod thread;
 mod threads;
+mod watch;
 mod watchdog;
 
 use std::{

@@ -52,22 +52,38 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
             Ok(()) => return Ok(Some(taken.into_bundle())),
             Err(Stop::Refused(_)) if terms.wait == Wait::Not => return Ok(None),
             Err(Stop::Refused(by)) => first = Some(by),
-            // That one has its own patience.
-            Err(Stop::Failed(by, error)) if terms.wait != Wait::Not && is_passing(&error) => {
-                first = Some(by);
+            Err(Stop::Failed(_, error)) if is_over(terms) || !is_passing(&error) => {
+                return Err(error);
             }
-            Err(Stop::Failed(_, error)) => return Err(error),
+            // That one has its own patience.
+            Err(Stop::Failed(by, _)) => first = Some(by),
         }
         drop(taken);
-        if matches!(terms.wait, Wait::Until(end) if Instant::now() >= end) {
+        if is_over(terms) {
             return Ok(None);
         }
+    }
+}
+
+/// Whether there is no time for another try.
+fn is_over(terms: &Terms) -> bool {
+    match terms.wait {
+        Wait::Not => true,
+        Wait::Until(end) => Instant::now() >= end,
+        Wait::ForEver => false,
     }
 }
 
 impl Member {
     pub(crate) fn acquire(&self, terms: &Terms) -> Result<Option<Grip>> {
         self.core.acquire(&self.subject, terms)
+    }
+
+    /// Tries once.
+    fn try_within(&self, terms: &Terms, limit: Option<Instant>) -> Result<Option<Grip>> {
+        let budget = self.core.budget(limit);
+        let bid = self.core.bid_once(&self.subject, terms, None);
+        self.core.try_once(bid, terms, budget)
     }
 
     fn is(&self, other: &Self) -> bool {
@@ -111,7 +127,7 @@ impl<'a> Taken<'a> {
                 .iter()
                 .map(|place| Arc::clone(&self.members[*place].subject))
                 .collect();
-            match core.acquire_jointly(&subjects, terms) {
+            match core.acquire_jointly(&subjects, terms, self.limit(terms)) {
                 Ok(Jointly::Held(grips)) => {
                     for (place, grip) in together.into_iter().zip(grips) {
                         self.put(place, grip);
@@ -137,23 +153,41 @@ impl<'a> Taken<'a> {
         window: Option<Instant>,
         was_refused: bool,
     ) -> Result<(), Stop> {
-        let wait = match (window, terms.wait) {
-            (None, _) if was_refused => return Err(Stop::Refused(place)),
-            (None, _) => Wait::Not,
-            (Some(end), Wait::Until(deadline)) => Wait::Until(end.min(deadline)),
-            (Some(end), _) => Wait::Until(end),
+        let member = &self.members[place];
+        let taken = match window {
+            None if was_refused => return Err(Stop::Refused(place)),
+            None => member.try_within(terms, self.limit(terms)),
+            Some(end) => {
+                let end = match terms.wait {
+                    Wait::Until(deadline) => end.min(deadline),
+                    Wait::Not | Wait::ForEver => end,
+                };
+                member.acquire(&Terms {
+                    wait: Wait::Until(end),
+                    ahead: true,
+                    ..terms.clone()
+                })
+            }
         };
-        let terms = Terms {
-            wait,
-            ..terms.clone()
-        };
-        match self.members[place].acquire(&terms) {
+        match taken {
             Ok(Some(grip)) => {
                 self.put(place, grip);
                 Ok(())
             }
             Ok(None) => Err(Stop::Refused(place)),
             Err(error) => Err(Stop::Failed(place, error)),
+        }
+    }
+
+    /// Until when a single request may take: who holds something already does not keep it from
+    /// others because a server hangs.
+    fn limit(&self, terms: &Terms) -> Option<Instant> {
+        if self.since.is_some() {
+            return Some(Instant::now());
+        }
+        match terms.wait {
+            Wait::Until(deadline) => Some(deadline),
+            Wait::Not | Wait::ForEver => None,
         }
     }
 
@@ -185,7 +219,7 @@ impl<'a> Taken<'a> {
         }
         for (place, grip) in self.grips.iter().enumerate() {
             let Some(grip) = grip else { continue };
-            match grip.extend(lease) {
+            match grip.extend_within(lease, Some(A_MOMENT)) {
                 Ok(()) => {}
                 // Over already: it is taken anew.
                 Err(error) if matches!(error.kind(), ErrorKind::Lost | ErrorKind::NotHeld) => {
@@ -229,6 +263,9 @@ pub(super) fn by_chance(least: Duration, most: Duration) -> Duration {
     let chance = RandomState::new().hash_one(0) % 1024;
     least + (most - least).mul_f64(chance as f64 / 1024.0)
 }
+
+/// For a request while others wait for what is held already.
+const A_MOMENT: Duration = Duration::from_millis(200);
 
 /// Leases that began so close together are not worth another request.
 const ONE_REQUEST: Duration = Duration::from_millis(1);

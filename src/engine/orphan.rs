@@ -56,19 +56,16 @@ impl Orphan {
                 let subject = &hold.subject;
                 subject.kind.withdraw(subject, &hold.holder, hold.patience)
             }
+            // Lowering its count lowers its time too, and may come after its next re-entry, which
+            // that would cost its lease. Its next release puts it right.
+            What::Count(hold) if hold.part().lives_by_leases() => return Some(ping()),
             What::Count(hold) => {
                 let subject = &hold.subject;
                 // As it is now: the hold may have gone on meanwhile. Its last release is not ours.
                 let left = Some(hold.left()).filter(|left| left.count > 0)?;
                 subject.kind.release(subject, &hold.holder, left)
             }
-            What::Copies => {
-                return Some(Request {
-                    call: Call::Command("PING"),
-                    keys: vec![],
-                    arguments: vec![],
-                });
-            }
+            What::Copies => return Some(ping()),
         };
         Some(ask.request)
     }
@@ -79,6 +76,15 @@ impl Orphan {
             fences,
             until: Instant::now() + lease + PATIENCE,
         }
+    }
+}
+
+/// Where the fences before it are all.
+fn ping() -> Request {
+    Request {
+        call: Call::Command("PING"),
+        keys: vec![],
+        arguments: vec![],
     }
 }
 

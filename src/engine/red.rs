@@ -11,9 +11,9 @@ use super::{
     bundle::{self, Bundle, Rule},
     ear::Bell,
     grip::Grip,
-    hold::Watch,
     multi::{Member, by_chance},
     parallel,
+    watch::Watch,
 };
 use crate::{
     cancel::CancelToken,
@@ -52,7 +52,20 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
         let (verdict, began) = (round.verdict(), round.began);
         let refused: Vec<usize> = round.refused().collect();
         // All are released: also those that did not answer, by what was written behind the request.
-        bundle::drop_all(round.into_grips(), rule);
+        // Their messages are ours: only those that refused are listened to.
+        for (place, ear) in ears.iter_mut().enumerate() {
+            if !refused.contains(&place) {
+                *ear = None;
+            }
+        }
+        let limit = Some(round.limit);
+        bundle::drop_all(
+            round.into_grips(),
+            Rule {
+                apart: limit,
+                ..rule
+            },
+        );
         if let Verdict::Hopeless(error) = verdict {
             return Err(error);
         }
@@ -121,6 +134,8 @@ impl Member {
 struct Round {
     answers: Vec<Result<Option<Grip>>>,
     began: Instant,
+    /// How long each member was waited for.
+    limit: Duration,
     rule: Rule,
 }
 
@@ -142,17 +157,18 @@ impl Round {
         let timeouts = members
             .iter()
             .map(|one| one.core.settings().red_lock_member_timeout);
-        let mut limit = timeouts.max().unwrap_or_default();
+        let timeout = timeouts.max().unwrap_or_default();
+        let mut limit = timeout;
         if let Wait::Until(deadline) = terms.wait {
             let left = deadline.saturating_duration_since(began);
             limit = limit.min(left.max(LEAST));
         }
         let leases = members.iter().map(|one| one.core.lease(terms));
-        let lease = leases.min().unwrap_or_default();
+        let lease = leases.max().unwrap_or_default();
         let rule = Rule {
             needed: majority(members.len()),
             margin: lease.mul_f64(DRIFT.0) + DRIFT.1,
-            apart: Some(limit),
+            apart: Some(timeout),
         };
         let budget = Budget {
             attempts: 2,
@@ -162,7 +178,7 @@ impl Round {
         // On this thread: the holds are its own.
         let bids = members
             .iter()
-            .map(|one| (one, one.core.bid_once(&one.subject, terms)))
+            .map(|one| (one, one.core.bid_once(&one.subject, terms, Some(limit))))
             .collect();
         let answers = parallel::each(bids, |(member, bid)| {
             member.core.try_once(bid, terms, budget)
@@ -170,6 +186,7 @@ impl Round {
         Self {
             answers,
             began,
+            limit,
             rule,
         }
     }

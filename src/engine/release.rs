@@ -269,8 +269,10 @@ impl Shared {
         if left.count == 0 {
             return self.abandon(hold, failure);
         }
-        // It may live on in Redis as long as before.
+        // It may live on in Redis as long as before, and a late copy may come yet.
+        hold.note_copies(&failure.fences);
         self.doubt(hold);
+        self.tie_up(failure.fences);
         Err(self.note_wrong_type(hold, failure.error))
     }
 

@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     Alive,
-    hold::{Fate, Hold, Watch},
+    hold::{Fate, Hold},
+    watch::Watch,
 };
 use crate::event::{Ended, LostReason};
 
@@ -62,7 +63,9 @@ impl Signal {
     pub(crate) fn wait(&self, timeout: Duration) -> Ended {
         // So far away that it cannot be counted: for ever.
         let until = Instant::now().checked_add(timeout);
-        if let [member] = &*self.members {
+        if self.margin.is_zero()
+            && let [member] = &*self.members
+        {
             return member.wait(until);
         }
         // First, since after a fork nothing else may be touched.

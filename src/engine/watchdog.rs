@@ -132,8 +132,12 @@ pub(crate) fn run(shared: &Shared) {
         }
         shared.lose_expired();
         if releases.is_due() && !rounds.orphans.is_empty() {
-            let released = rounds.release_orphans(renewals.next);
+            let released = rounds.release_orphans(renewals.next.min(beats.next));
             releases.went(released, Instant::now());
+            if released && !rounds.orphans.is_empty() {
+                // Broken off, and not for a failure.
+                releases.next = Instant::now();
+            }
         }
     }
 }
@@ -286,7 +290,7 @@ impl Rounds<'_> {
         Ok(well)
     }
 
-    /// Puts orphans right until the renewals are due again; false if one has to be tried again.
+    /// Puts orphans right until something else is due; false if one has to be tried again.
     fn release_orphans(&mut self, until: Instant) -> bool {
         let mut again = Vec::new();
         while let Some(orphan) = self.orphans.pop() {

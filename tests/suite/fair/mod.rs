@@ -4,6 +4,7 @@ mod closing;
 mod crowds;
 mod faults;
 mod mixed;
+mod moments;
 mod places;
 mod random;
 mod turns;

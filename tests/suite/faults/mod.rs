@@ -41,6 +41,8 @@ pub(super) struct Kind {
     force_unlock: Option<fn(&Client, &str) -> lockson::Result<bool>>,
     /// Whether a release may hand it to a thread of the same client that waits for it.
     hands_over: bool,
+    /// Whether a count in doubt is put right at once, and not by the next release.
+    count_is_put_right: bool,
     /// Whether this script was sent by a call, and not by the watchdog of its own accord.
     is_call: fn(&[u8]) -> bool,
 }
@@ -56,6 +58,7 @@ const KINDS: &[Kind] = &[
         messages: 1,
         force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
         hands_over: true,
+        count_is_put_right: true,
         is_call: |_| true,
     },
     Kind {
@@ -68,6 +71,7 @@ const KINDS: &[Kind] = &[
         messages: 1,
         force_unlock: Some(|client, name| client.fair_lock(name).force_unlock()),
         hands_over: true,
+        count_is_put_right: true,
         is_call: |_| true,
     },
     Kind {
@@ -80,6 +84,7 @@ const KINDS: &[Kind] = &[
         messages: 1,
         force_unlock: Some(|client, name| client.read_write_lock(name).read_lock().force_unlock()),
         hands_over: false,
+        count_is_put_right: false,
         // A renewal, which is also how a lease is asserted, has this many words, and nothing else has.
         is_call: |request| !request.starts_with(b"*7\r\n"),
     },
@@ -96,6 +101,7 @@ const KINDS: &[Kind] = &[
             lock.write_lock().force_unlock()
         }),
         hands_over: true,
+        count_is_put_right: true,
         is_call: |_| true,
     },
     // Of one member, so that it has one holder: it is taken and released by the requests for many.
@@ -112,6 +118,7 @@ const KINDS: &[Kind] = &[
         messages: 1,
         force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
         hands_over: false,
+        count_is_put_right: true,
         is_call: |_| true,
     },
 ];

@@ -50,7 +50,9 @@ fn what_is_given_up_is_undone() {
     let error = guard.unlock().expect_err("nobody hears it");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(scene.proxy.dropped() >= 2);
-    assert_eq!(scene.there(), 3);
+    // The watchdog may have released the others by now, each by itself.
+    let first: bool = scene.redis().exists(&scene.names[0]).expect("EXISTS");
+    assert!(first, "its requests were dropped");
     scene.proxy.clear();
     eventually(SOON, "the watchdog releases them", || scene.there() == 0);
 }

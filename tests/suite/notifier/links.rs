@@ -11,7 +11,51 @@ use super::{
     BOUND, CAP, LATE, PATIENCE, Waiter, client, client_with, contended, kill_subscribers,
     listeners, pair, subscribers, taken,
 };
-use crate::support::{Ground, Proxy, Server, Told, command, eventually, proxy::Matcher};
+use crate::support::{
+    Ground, Proxy, Server, Told, command, eventually,
+    proxy::{ALWAYS, Matcher},
+    script,
+};
+
+/// What was given up in doubt is put right by the thread that also shows the link to be alive: more
+/// than a link is believed in without a sign of life.
+#[test]
+fn a_sign_of_life_does_not_wait_behind_what_is_put_right() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let (waiting, holding) = (
+        client(&ground, &proxy.url()),
+        client(&ground, &server.url()),
+    );
+    let (guard, waiter) = contended(&ground, &waiting, &holding);
+    let name = ground.name("M");
+    // Only who acquires says for how long.
+    proxy.cut_after(script("30000"), ALWAYS);
+    proxy.delay(Duration::from_millis(20));
+    thread::scope(|scope| {
+        for number in 0..40 {
+            let (waiting, name) = (&waiting, &name);
+            scope.spawn(move || {
+                for round in 0..3 {
+                    let lock = waiting.reentrant_lock(format!("{name}-{number}-{round}"));
+                    lock.try_lock().expect_err("cut");
+                }
+            });
+        }
+    });
+    proxy.clear();
+    eventually(PATIENCE, "all is put right", || {
+        let keys: u64 = redis::cmd("DBSIZE")
+            .query(&mut server.connection())
+            .expect("DBSIZE");
+        keys == 1
+    });
+    proxy.delay(Duration::ZERO);
+    assert_eq!(waiting.state().reconnects, 0);
+    guard.unlock().expect("held");
+    waiter.entered();
+}
 
 #[test]
 fn a_cut_before_the_unlock_costs_next_to_nothing() {

@@ -368,3 +368,42 @@ fn a_downgrade_that_fails_writes_on_or_reads() {
     assert_eq!(scene.told.unreleased().len(), ORDERS.len());
     assert!(scene.told.lost().is_empty());
 }
+
+/// What puts the count right of a re-entry that was given up may come after the next re-entry: it
+/// once lowered the time of all that is left to what was left before.
+#[test]
+fn a_re_entry_given_up_does_not_cost_the_next_its_time() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground);
+    let (lock, other) = scene.locks();
+    for (what, order) in ORDERS {
+        let outer = lock.read_with_lease(secs(5)).expect("free");
+        let holder = outer.holder().to_owned();
+        let tells = || script(format!("redisson_rwlock:{{{}}}", lock.name()));
+        let (about, count, telling) = (script(&holder), script("2"), tells());
+        let re_entry = move |request: &[u8]| about(request) && count(request) && !telling(request);
+        let before = met(&scene.proxy);
+        order(&scene.proxy, Box::new(re_entry), 2);
+        // Whatever would lower it comes late.
+        scene.proxy.hold(tells(), 1);
+        lock.try_read().expect_err(what);
+        assert_eq!(met(&scene.proxy), before + 2, "{what}");
+        let long = lock.read_with_lease(secs(60)).expect("its own");
+        // It has had the time to send that.
+        thread::sleep(millis(100));
+        scene.proxy.clear();
+        scene.proxy.release_held();
+        scene.settle();
+        let found = slot(&scene.server, &lock, &holder, 2);
+        assert!(
+            found > 30_000 && ttl(&scene.server, &lock) > 30_000,
+            "{what}: {found}"
+        );
+        assert!(other.try_write().expect("answered").is_none());
+        outer.unlock().expect("held");
+        scene.assert_reads(&holder, 1);
+        long.unlock().expect("held");
+        scene.settle();
+        scene.assert_free();
+    }
+}

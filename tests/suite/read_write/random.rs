@@ -311,7 +311,12 @@ impl Worker<'_> {
 
     fn release(&mut self) {
         let Held { guard, belief, .. } = self.pick();
-        let end = guard.end();
+        let beside = |held: &Held| held.guard.holder() == guard.holder();
+        // What a reader leaves lives by what is left of its leases, from the moment it begins to go.
+        let end = match guard.writes() || !self.guards.iter().any(beside) {
+            true => guard.end(),
+            false => Instant::now(),
+        };
         // From here on it believes in nothing.
         let sure = self.world.stop(belief);
         if self.random.below(4) == 0 {

@@ -8,7 +8,10 @@ use std::{
 
 use lockson::ErrorKind;
 
-use super::{leased, millis, nothing_left, other_thread, secs, taken, timed, wait_for_waiters};
+use super::{
+    leased, millis, nothing_left, other_thread, secs, taken, timed, wait_for_listener,
+    wait_for_waiters,
+};
 use crate::support::{Ground, connect, connect_with};
 
 #[test]
@@ -252,4 +255,33 @@ fn no_ttl_makes_a_waiter_busy() {
     println!("a TTL of 2 ms for 1.5 s: asked {asked} times");
     assert!(asked <= 60, "asked {asked} times");
     server.cli(&["DEL", &name]);
+}
+
+/// Who is behind asks nobody itself: the silence that the first meets is its own.
+#[test]
+fn a_wait_behind_an_attempt_without_answer_is_an_error() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let theirs = connect(&ground);
+    let ours = connect_with(&ground, |plain| plain.response_timeout(secs(10)));
+    let name = ground.name("L");
+    let guard = leased(&theirs.reentrant_lock(&name), secs(1));
+    let lock = ours.reentrant_lock(&name);
+    let second = thread::scope(|scope| {
+        let first = scope.spawn(|| lock.lock().map(drop));
+        wait_for_listener(&server, &lock);
+        let second = scope.spawn(|| lock.try_lock_for(secs(2)).map(|got| got.is_some()));
+        wait_for_waiters(&ours, 2);
+        server.freeze();
+        let second = second.join().expect("ends well");
+        server.thaw();
+        first.join().expect("ends well").expect("it got in");
+        second
+    });
+    let error = second.expect_err("nobody knows whether others had it");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert_eq!(error.name(), Some(&*name));
+    assert!(!guard.is_held());
+    drop(guard);
+    nothing_left(&ground, &[&ours, &theirs], &lock);
 }

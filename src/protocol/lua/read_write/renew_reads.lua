@@ -9,7 +9,10 @@ local function renew(key, stem, holder, ttl)
     end
     -- All of them, also those that are gone: a release that runs later takes the topmost away.
     for number = math.max(counted(count), 1), 1, -1 do
-        hold(slot(stem, holder, number), ttl)
+        local name = slot(stem, holder, number)
+        -- PEXPIRE first: it passes when the server has no memory left, and lets the rest pass.
+        raise(name, ttl)
+        hold(name, ttl)
     end
     raise(key, ttl)
     return 1

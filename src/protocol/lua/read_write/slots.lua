@@ -7,7 +7,8 @@
 local MOST_SLOTS = 4096
 
 local function slot(stem, reader, number)
-    return string.format('%s:%s:rwlock_timeout:%d', stem, reader, number)
+    -- Joined, not formatted: '%s' ends at a NUL.
+    return stem .. ':' .. reader .. ':rwlock_timeout:' .. number
 end
 
 local function counted(value)
