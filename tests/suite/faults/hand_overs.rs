@@ -14,7 +14,7 @@ use super::{
 use crate::support::{command, eventually, proxy::Matcher};
 
 faults! {
-    where exclusive;
+    where hands_over;
     alone lost_reply_of_a_hand_over;
     alone lost_replies_of_a_hand_over;
     alone connection_cut_before_a_hand_over;

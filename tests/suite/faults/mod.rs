@@ -17,7 +17,7 @@ mod stops;
 
 use std::thread;
 
-use lockson::{AnyLock, Client};
+use lockson::{AnyLock, Client, MultiLock};
 use redis::Commands;
 
 use self::scene::Scene;
@@ -39,8 +39,8 @@ pub(super) struct Kind {
     messages: u64,
     /// Freeing it whoever holds it, where the kind knows that.
     force_unlock: Option<fn(&Client, &str) -> lockson::Result<bool>>,
-    /// Whether it keeps its own kind out: else nobody waits who could be handed it.
-    exclusive: bool,
+    /// Whether a release may hand it to a thread of the same client that waits for it.
+    hands_over: bool,
     /// Whether a count in doubt is put right at once, and not by the next release.
     count_is_put_right: bool,
     /// Whether this script was sent by a call, and not by the watchdog of its own accord.
@@ -57,7 +57,7 @@ const KINDS: &[Kind] = &[
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,
         force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
-        exclusive: true,
+        hands_over: true,
         count_is_put_right: true,
         is_call: |_| true,
     },
@@ -70,7 +70,7 @@ const KINDS: &[Kind] = &[
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,
         force_unlock: Some(|client, name| client.fair_lock(name).force_unlock()),
-        exclusive: true,
+        hands_over: true,
         count_is_put_right: true,
         is_call: |_| true,
     },
@@ -83,7 +83,7 @@ const KINDS: &[Kind] = &[
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,
         force_unlock: Some(|client, name| client.read_write_lock(name).read_lock().force_unlock()),
-        exclusive: false,
+        hands_over: false,
         count_is_put_right: false,
         // A renewal, which is also how a lease is asserted, has this many words, and nothing else has.
         is_call: |request| !request.starts_with(b"*7\r\n"),
@@ -100,7 +100,24 @@ const KINDS: &[Kind] = &[
             let lock = client.read_write_lock(name);
             lock.write_lock().force_unlock()
         }),
-        exclusive: true,
+        hands_over: true,
+        count_is_put_right: true,
+        is_call: |_| true,
+    },
+    // Of one member, so that it has one holder: it is taken and released by the requests for many.
+    Kind {
+        name: "multi",
+        lock: |client, name| {
+            let member = client.reentrant_lock(name).into();
+            MultiLock::new([member]).expect("one member").into()
+        },
+        rival: |client, name| client.reentrant_lock(name).into(),
+        peer_type: "multi",
+        holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
+        hands_over: false,
         count_is_put_right: true,
         is_call: |_| true,
     },

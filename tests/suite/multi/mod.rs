@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod nothing;
 mod waits;
 
 use std::time::Duration;

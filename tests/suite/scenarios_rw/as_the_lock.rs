@@ -7,9 +7,7 @@ use std::{
 
 use lockson::{ErrorKind, Guard, Lock, ReadWriteLock};
 
-use super::{
-    forget_slot, is_free, is_long, locked, of_another_client, other_thread, refused, taken,
-};
+use super::{is_free, is_long, locked, of_another_client, other_thread, refused, taken};
 use crate::support::{Ground, connect};
 
 /// `RedissonReadWriteLockTest.testHoldCount`
@@ -81,14 +79,12 @@ fn test_unlock_fail() {
     let lock = connect(&ground).read_write_lock(ground.name("L"));
     let rival = of_another_client(&ground, &lock);
     let stranger = lock.read().expect("free");
-    let holder = stranger.holder().to_owned();
     assert!(rival.read_lock().force_unlock().expect("answered"));
     let owner = rival.read().expect("free");
     let error = stranger.unlock().expect_err("another holds it");
     assert_eq!(error.kind(), ErrorKind::NotHeld);
     owner.verify().expect("untouched");
     owner.unlock().expect("held");
-    forget_slot(&ground.server(), &lock, &holder);
 }
 
 /// `RedissonReadWriteLockTest.testLockUnlock`
