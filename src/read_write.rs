@@ -30,8 +30,9 @@ use crate::{
 /// # Order
 ///
 /// The lock is not fair, as Redisson's is not: who asks while others read may read at once, also
-/// when somebody waits to write. A writer gets in when nobody reads for a moment; under a stream of
-/// readers that never lets go, it waits for ever. If that can happen, wait for a limited time, or use a
+/// when somebody waits to write. A writer gets in when nobody reads for a moment. Under eight threads
+/// that read without a pause that was a few times a second (`docs/performance.md`); under a stream that
+/// never lets go, it waits for ever. If that can happen, wait for a limited time, or use a
 /// [`FairLock`](crate::FairLock).
 ///
 /// # What Redis holds
