@@ -146,6 +146,11 @@ impl<'a> Bid<'a> {
         }
     }
 
+    /// What is to be killed before anything is asked in its name; it is the caller's from now on.
+    pub(super) fn take_doubt(&mut self) -> Option<Doubt> {
+        self.doubt.take()
+    }
+
     /// Whether no request of it may still be on its way.
     pub(super) fn is_clean(&self) -> bool {
         self.doubt.is_none()

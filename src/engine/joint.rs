@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Joint, Left, Parted, Standing, Subject, joint},
-    transport::{Budget, Failure, Lane, kind_in_text},
+    transport::{Budget, Failure, Fence, Lane, kind_in_text},
 };
 
 /// What came of it.
@@ -91,10 +91,13 @@ impl Core {
             .map(|bid| (bid.subject, &bid.hold.holder, bid.count - 1))
             .collect();
         let undo = joint::release(&before).request;
+        // A late copy of an earlier request for one of them would take away what this one gets.
+        let earlier: Vec<Vec<Fence>> = bids.iter_mut().filter_map(Bid::take_doubt).collect();
+        let earlier = (!earlier.is_empty()).then(|| earlier.concat());
         let cancel = terms.cancel.as_ref();
         let over = || self.is_closed() || cancel.is_some_and(CancelToken::is_cancelled);
         let called = self.transport.call_again(
-            None,
+            earlier,
             Lane::Acquire,
             &ask.request,
             Some(&undo),

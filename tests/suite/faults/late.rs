@@ -16,6 +16,7 @@ faults! {
     new late_acquires_without_the_right_to_kill;
     new late_copies_after_the_next_hold;
     new late_copies_of_an_acquire_given_up;
+    new late_copies_of_a_re_entry_given_up;
 }
 
 /// With the fence, a late copy never runs.
@@ -134,6 +135,30 @@ fn late_copies_of_an_acquire_given_up(scene: &Scene<'_>) {
     assert_eq!(scene.proxy.release_held(), 2);
     scene.settle(&client);
     assert_eq!(scene.server.script_calls(), before, "neither copy runs");
+    scene.assert_free();
+}
+
+/// Whoever re-enters next kills them before, also if the watchdog has done so already: it does not
+/// know, and what they would undo is its own.
+fn late_copies_of_a_re_entry_given_up(scene: &Scene<'_>) {
+    let client = scene.client();
+    let lock = scene.lock(&client);
+    let outer = taken(&lock);
+    let kills = scene.count_kills();
+    scene.proxy.cut_after(scene.calls(), 2);
+    let error = lock.try_lock().expect_err("both are cut");
+    assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+    assert_eq!(scene.proxy.cuts(), 2);
+    // The second attempt has killed the first copy; the watchdog kills both.
+    eventually(BOUND, "the watchdog has seen to it", || {
+        kills.load(Ordering::SeqCst) >= 3
+    });
+    let before = kills.load(Ordering::SeqCst);
+    let inner = taken(&lock);
+    assert!(kills.load(Ordering::SeqCst) > before, "killed first");
+    assert_eq!(inner.holder(), outer.holder());
+    inner.unlock().expect("held");
+    outer.unlock().expect("held");
     scene.assert_free();
 }
 
