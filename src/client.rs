@@ -60,6 +60,9 @@ pub struct ClientState {
     pub renewals: usize,
     /// Threads that wait for a lock.
     pub waiters: usize,
+    /// Requests given up without an answer, of which the watchdog still has to undo what they may
+    /// have done. More than a few for longer than a moment: Redis cannot be reached.
+    pub in_doubt: usize,
     /// How often the connection that tells waiting threads of releases was opened again.
     pub reconnects: u64,
     /// Events that were dropped because the handler did not keep up.
@@ -152,6 +155,7 @@ impl Client {
                 holds: 0,
                 renewals: 0,
                 waiters: 0,
+                in_doubt: 0,
                 reconnects: 0,
                 dropped_events: 0,
             };
@@ -161,6 +165,7 @@ impl Client {
             holds: self.core.held(),
             renewals: self.core.renewed(),
             waiters: self.core.waiting(),
+            in_doubt: self.core.in_doubt(),
             reconnects: self.core.transport().notifier().reconnects(),
             dropped_events: self.core.dropped_events(),
         }

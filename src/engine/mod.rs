@@ -195,6 +195,10 @@ impl Shared {
             .count()
     }
 
+    pub(crate) fn in_doubt(&self) -> usize {
+        self.watchdog.in_doubt()
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.contests.waiters()
     }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -31,6 +34,8 @@ const ASSERTION: Duration = Duration::from_secs(1);
 pub(crate) struct Watchdog {
     state: Mutex<State>,
     changed: Condvar,
+    /// The orphans that are not put right yet.
+    in_doubt: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -43,8 +48,13 @@ struct State {
 
 impl Watchdog {
     pub(super) fn adopt(&self, orphan: Orphan) {
+        self.in_doubt.fetch_add(1, Ordering::Relaxed);
         self.state.lock().orphans.push(orphan);
         self.changed.notify_one();
+    }
+
+    pub(super) fn in_doubt(&self) -> usize {
+        self.in_doubt.load(Ordering::Relaxed)
     }
 
     /// Has it look again at when to wake up.
@@ -293,6 +303,7 @@ impl Rounds<'_> {
     /// Puts orphans right until something else is due; false if one has to be tried again.
     fn release_orphans(&mut self, until: Instant) -> bool {
         let mut again = Vec::new();
+        let before = self.orphans.len();
         while let Some(orphan) = self.orphans.pop() {
             let now = Instant::now();
             let Some(remedy) = orphan.remedy().filter(|_| now <= orphan.until) else {
@@ -323,6 +334,9 @@ impl Rounds<'_> {
         let well = again.is_empty();
         // Those that were refused come after the others.
         self.orphans.splice(..0, again);
+        let done = before - self.orphans.len();
+        let in_doubt = &self.shared.watchdog.in_doubt;
+        in_doubt.fetch_sub(done, Ordering::Relaxed);
         well
     }
 
