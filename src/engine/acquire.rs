@@ -21,7 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Acquired, Left, Standing, Subject},
-    transport::Budget,
+    transport::{Budget, Earlier},
 };
 
 /// An attempt is given this much time even when the wait ends sooner: a short wait shall have an
@@ -430,7 +430,7 @@ impl Shared {
     /// would refuse.
     fn bury(&self, hold: &Arc<Hold>) {
         self.lose(hold, LostReason::Expired);
-        let _ = self.send_release(&hold.subject, hold, Left::NOTHING, None);
+        let _ = self.send_release(&hold.subject, hold, Left::NOTHING, None, Earlier::Nothing);
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cancel::CancelToken,
     protocol::{Acquired, Claim, Queueing, Released, Standing, Subject},
-    transport::{Budget, Lane},
+    transport::{Budget, Earlier, Lane, Written},
 };
 
 /// How long who gives up waits for its own withdrawal; then the watchdog goes on.
@@ -38,6 +38,8 @@ pub(super) struct Bid<'a> {
     placed: bool,
     /// Requests of which nobody knows whether they ran, or still will.
     doubt: Option<Doubt>,
+    /// Its first request, when that is on its way already.
+    written: Option<Written<'a>>,
     place: Option<Place<'a>>,
 }
 
@@ -60,8 +62,23 @@ impl<'a> Bid<'a> {
             waits,
             queued: None,
             placed: false,
+            written: None,
             place: None,
         }
+    }
+
+    /// Writes the request that `ask` asks, if that takes no time.
+    pub(super) fn begin(&mut self, deadline: Instant) {
+        // What is to be killed before it is waited for.
+        if self.is_clean() {
+            let ask = self.subject.kind.acquire(self.subject, &self.claim());
+            let transport = &self.core.transport;
+            self.written = transport.begin(Lane::Acquire, &ask.request, deadline);
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.written.is_some()
     }
 
     /// Asks Redis once; answers also when the request that was answered was sent.
@@ -81,7 +98,11 @@ impl<'a> Bid<'a> {
             release.request
         });
         let about = |error: crate::Error| error.about(&subject.key);
-        let earlier = self.doubt.clone();
+        let earlier = match (self.written.take(), self.doubt.clone()) {
+            (Some(written), _) => Earlier::Written(written),
+            (None, Some(fences)) => Earlier::Copies(fences),
+            (None, None) => Earlier::Nothing,
+        };
         // Before it is sent: a shutdown waits for who may come to stand there.
         if self.waits && self.queued.is_none() && subject.kind.standing() == Standing::Queued {
             self.queued = Some(core.contests.queue());
@@ -180,6 +201,9 @@ impl<'a> Bid<'a> {
 
 impl Drop for Bid<'_> {
     fn drop(&mut self) {
+        if let Some(written) = self.written.take() {
+            self.inherit(Some(written.fences()));
+        }
         let place = self.place.take();
         if let Some(left) = place.map(|place| place.leave()) {
             if let Some(granted) = left.granted {

@@ -1,8 +1,14 @@
 //! Acquisitions of several locks that are one: so many of them must be held.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use super::{Core, grip::Grip, joint::Part, parallel, release::too_late, signal::Signal};
+use super::{
+    Core, grip::Grip, joint::Part, parallel, release::Parting, release::too_late, signal::Signal,
+};
 use crate::{
     error::{Error, Result},
     protocol::joint,
@@ -87,7 +93,7 @@ impl Bundle {
 
     fn ask_all(&self, ask: impl Fn(&Grip) -> Result<()> + Sync) -> Result<()> {
         let results = match self.rule.apart {
-            Some(_) => parallel::each(self.held().collect(), ask),
+            Some(_) => parallel::each(self.held().collect(), |_| false, ask),
             None => self.held().map(ask).collect(),
         };
         enough(results, self.rule.needed)?;
@@ -144,9 +150,12 @@ pub(super) fn drop_all(grips: Vec<Option<Grip>>, rule: Rule) {
 
 /// Releases each, those that can by one request; answers for each that there was, in their order.
 fn release_all(grips: Vec<Option<Grip>>, rule: Rule) -> Vec<Result<()>> {
-    if rule.apart.is_some() {
-        let grips = grips.into_iter().flatten().collect();
-        return parallel::each(grips, |grip: Grip| grip.unlock_within(rule.apart));
+    if let Some(limit) = rule.apart {
+        let deadline = Instant::now() + limit;
+        let mut grips: Vec<Grip> = grips.into_iter().flatten().collect();
+        let partings = grips.iter_mut().map(|grip| grip.part(deadline)).collect();
+        let has_begun = |one: &Result<Parting<'_>>| one.as_ref().map_or(true, Parting::has_begun);
+        return parallel::each(partings, has_begun, |one| one.and_then(Parting::end));
     }
     let mut results: Vec<Option<Result<()>>> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();

@@ -1,11 +1,16 @@
 //! One acquisition as its guard holds it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     Core, Terms, Wait,
     hold::{Fate, Hold},
     joint::Part,
+    release::Parting,
     signal::{Fated, Signal},
 };
 use crate::{
@@ -96,14 +101,18 @@ impl Grip {
         }
     }
 
-    pub(crate) fn unlock(self) -> Result<()> {
-        self.unlock_within(None)
+    pub(crate) fn unlock(mut self) -> Result<()> {
+        self.released = true;
+        self.core.release(&self.subject, &self.hold, self.share)
     }
 
-    pub(super) fn unlock_within(mut self, limit: Option<Duration>) -> Result<()> {
+    /// Begins to release it; it is not waited for longer than until the deadline.
+    pub(super) fn part(&mut self, deadline: Instant) -> Result<Parting<'_>> {
         self.released = true;
-        let Self { core, hold, .. } = &self;
-        core.release(&self.subject, hold, self.share, limit)
+        let Self { core, hold, .. } = &*self;
+        let mut parting = core.parting(&self.subject, hold, self.share, Some(deadline))?;
+        parting.begin();
+        Ok(parting)
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {
@@ -133,10 +142,7 @@ impl Grip {
             Err(error) => return Err((error, Box::new(self))),
         };
         self.released = true;
-        match self
-            .core
-            .release(&self.subject, &self.hold, self.share, None)
-        {
+        match self.core.release(&self.subject, &self.hold, self.share) {
             Err(error) if error.kind() == ErrorKind::NotHeld => {
                 // Then nothing let the other in, and it goes.
                 Err((error, Box::new(self)))
@@ -182,10 +188,7 @@ impl Drop for Grip {
         if self.released || self.core.is_closed() {
             return;
         }
-        if let Err(error) = self
-            .core
-            .release(&self.subject, &self.hold, self.share, None)
-        {
+        if let Err(error) = self.core.release(&self.subject, &self.hold, self.share) {
             self.tell_failed(error);
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
     protocol::{Joint, Left, Parted, Standing, Subject, joint},
-    transport::{Budget, Failure, Fence, Lane, kind_in_text},
+    transport::{Budget, Earlier, Failure, Fence, Lane, kind_in_text},
 };
 
 /// What came of it.
@@ -93,7 +93,10 @@ impl Core {
         let undo = joint::release(&before).request;
         // A late copy of an earlier request for one of them would take away what this one gets.
         let earlier: Vec<Vec<Fence>> = bids.iter_mut().filter_map(Bid::take_doubt).collect();
-        let earlier = (!earlier.is_empty()).then(|| earlier.concat());
+        let earlier = match earlier.is_empty() {
+            true => Earlier::Nothing,
+            false => Earlier::Copies(earlier.concat()),
+        };
         let cancel = terms.cancel.as_ref();
         let over = || self.is_closed() || cancel.is_some_and(CancelToken::is_cancelled);
         let called = self.transport.call_again(
@@ -142,7 +145,10 @@ impl Shared {
         if self.is_closed() {
             return parts.iter().map(|_| Err(Error::closed())).collect();
         }
-        let lefts: Vec<Left> = parts.iter().map(|part| self.begin(part)).collect();
+        let lefts: Vec<Left> = parts
+            .iter()
+            .map(|part| self.begin_release(&part.hold, part.share))
+            .collect();
         let lines: Vec<Vec<Arc<Contest>>> = parts
             .iter()
             .zip(&lefts)
@@ -174,19 +180,6 @@ impl Shared {
             );
         }
         said
-    }
-
-    fn begin(&self, part: &Part) -> Left {
-        let hold = &part.hold;
-        if !hold.is_held() {
-            self.lose(hold, LostReason::Expired);
-        }
-        let left = hold.begin_release(part.share);
-        if left.count == 0 {
-            // Before the request is sent: no renewal may follow a release.
-            self.registry.remove(hold);
-        }
-        left
     }
 
     fn send_jointly(&self, parts: &[Part], lefts: &[Left]) -> Vec<Result<Option<u64>>> {

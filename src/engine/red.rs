@@ -181,13 +181,16 @@ impl Round {
             repeats: true,
         };
         // On this thread: the holds are its own.
-        let bids = members
-            .iter()
-            .map(|one| (one, one.core.bid_once(&one.subject, terms, Some(limit))))
-            .collect();
-        let answers = parallel::each(bids, |(member, bid)| {
-            member.core.try_once(bid, terms, budget)
+        let bids = members.iter().map(|one| {
+            let (mut bid, seeker) = one.core.bid_once(&one.subject, terms, Some(limit));
+            bid.begin(budget.deadline);
+            (one, bid, seeker)
         });
+        let answers = parallel::each(
+            bids.collect(),
+            |(_, bid, _)| bid.has_begun(),
+            |(member, bid, seeker)| member.core.try_once((bid, seeker), terms, budget),
+        );
         Self {
             answers,
             began,

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     event::{Event, LostReason},
     protocol::{Claim, HandedOver, Left, Queueing, Released, Standing, Subject},
-    transport::{Answer, Budget, Failure, Lane},
+    transport::{Answer, Budget, Earlier, Failure, Lane, Written},
 };
 
 /// A lock goes from thread to thread of one client so often, or so long, before others have a
@@ -30,6 +30,18 @@ const BOUND_ALONE: (u32, Duration) = (64, Duration::from_millis(20));
 /// first here are named.
 const MOST_HEIRS: usize = 8;
 
+/// One acquisition on its way out.
+pub(super) struct Parting<'a> {
+    shared: &'a Shared,
+    subject: &'a Arc<Subject>,
+    hold: &'a Arc<Hold>,
+    share: u64,
+    left: Left,
+    /// For those who do not wait for one server among several.
+    deadline: Option<Instant>,
+    written: Option<Written<'a>>,
+}
+
 /// A waiting thread that may be given the lock, claimed for as long as this is not decided.
 struct Heir<'a> {
     contest: Arc<Contest>,
@@ -41,16 +53,37 @@ struct Heir<'a> {
 
 impl Shared {
     /// Gives up one acquisition of a hold. Whatever the answer, nothing of it is renewed after.
-    ///
-    /// A limit is for those who do not wait for one server among several.
     pub(super) fn release(
         &self,
         subject: &Arc<Subject>,
         hold: &Arc<Hold>,
         share: u64,
-        limit: Option<Duration>,
     ) -> Result<()> {
+        self.parting(subject, hold, share, None)?.end()
+    }
+
+    /// The same in two steps.
+    pub(super) fn parting<'a>(
+        &'a self,
+        subject: &'a Arc<Subject>,
+        hold: &'a Arc<Hold>,
+        share: u64,
+        deadline: Option<Instant>,
+    ) -> Result<Parting<'a>> {
         self.check_open()?;
+        Ok(Parting {
+            shared: self,
+            subject,
+            hold,
+            share,
+            left: self.begin_release(hold, share),
+            deadline,
+            written: None,
+        })
+    }
+
+    /// Takes an acquisition out, here; answers what is left.
+    pub(super) fn begin_release(&self, hold: &Arc<Hold>, share: u64) -> Left {
         if !hold.is_held() {
             // Told before it goes: perhaps nobody else has noticed yet.
             self.lose(hold, LostReason::Expired);
@@ -60,15 +93,11 @@ impl Shared {
             // What is left of it is over already.
             self.lose(hold, LostReason::Expired);
         }
-        let result = if left.count > 0 {
-            self.send_release(subject, hold, left, limit).map(drop)
-        } else {
+        if left.count == 0 {
             // Before the request is sent: no renewal may follow a release.
             self.registry.remove(hold);
-            self.release_last(subject, hold, limit)
-        };
-        hold.end_share(share);
-        result.map_err(|error| error.about(&subject.key))
+        }
+        left
     }
 
     fn release_last(
@@ -80,7 +109,9 @@ impl Shared {
         let contests = self.contests.of(&subject.key);
         if contests.is_empty() {
             let nothing = Left::NOTHING;
-            return self.send_release(subject, hold, nothing, limit).map(drop);
+            return self
+                .send_release(subject, hold, nothing, limit, Earlier::Nothing)
+                .map(drop);
         }
         let heirs = self.heirs(subject, hold, &contests);
         let (lines, others): (Vec<_>, Vec<_>) = contests
@@ -93,7 +124,7 @@ impl Shared {
             line.releasing();
         }
         let told = match heirs.is_empty() {
-            true => self.send_release(subject, hold, Left::NOTHING, limit),
+            true => self.send_release(subject, hold, Left::NOTHING, limit, Earlier::Nothing),
             false => self.hand_over(subject, hold, heirs, limit),
         };
         if !matches!(told, Ok(None)) {
@@ -208,7 +239,7 @@ impl Shared {
         self.register(&next);
         if let Err((next, (share, _))) = contest.grant(number, (next, share)) {
             // It gave up meanwhile: the lock goes on as if it had released at once.
-            let _ = self.release(&next.subject, &next, share, None);
+            let _ = self.release(&next.subject, &next, share);
         }
     }
 
@@ -233,6 +264,7 @@ impl Shared {
         hold: &Arc<Hold>,
         left: Left,
         limit: Option<Duration>,
+        earlier: Earlier<'_>,
     ) -> Result<Option<u64>> {
         let mut budget = self.limited(limit);
         if !hold.is_released_in_time() {
@@ -241,9 +273,10 @@ impl Shared {
             budget.deadline = budget.deadline.min(one);
         }
         let ask = subject.kind.release(subject, &hold.holder, left);
+        let never = || false;
         match self
             .transport
-            .call(Lane::Release, &ask.request, None, budget)
+            .call_again(earlier, Lane::Release, &ask.request, None, budget, &never)
         {
             Ok(Answer {
                 reply,
@@ -324,6 +357,50 @@ impl Shared {
                 .adopt(Orphan::hold(hold, left, failure.fences));
         }
         Err(self.note_wrong_type(hold, failure.error))
+    }
+}
+
+impl Parting<'_> {
+    /// Writes the request that `end` sends, if that takes no time.
+    pub(super) fn begin(&mut self) {
+        let (shared, subject) = (self.shared, self.subject);
+        if self.left.count == 0 {
+            if !shared.contests.of(&subject.key).is_empty() {
+                // Who waits here may be given it instead.
+                return;
+            }
+            self.left = Left::NOTHING;
+        }
+        let ask = subject.kind.release(subject, &self.hold.holder, self.left);
+        let deadline = shared.limited(self.limit()).deadline;
+        self.written = shared
+            .transport
+            .begin(Lane::Release, &ask.request, deadline);
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.written.is_some()
+    }
+
+    pub(super) fn end(mut self) -> Result<()> {
+        let limit = self.limit();
+        let (shared, subject, hold, left) = (self.shared, self.subject, self.hold, self.left);
+        let result = match self.written.take() {
+            None if left.count == 0 => shared.release_last(subject, hold, limit),
+            written => {
+                let earlier = written.map_or(Earlier::Nothing, Earlier::Written);
+                shared
+                    .send_release(subject, hold, left, limit, earlier)
+                    .map(drop)
+            }
+        };
+        hold.end_share(self.share);
+        result.map_err(|error| error.about(&subject.key))
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(deadline.saturating_duration_since(Instant::now()))
     }
 }
 

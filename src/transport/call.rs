@@ -12,7 +12,7 @@ use super::{
     gate::Lane,
     link::Link,
     notifier::{Listener, Notifier, Subscription},
-    pool::Pool,
+    pool::{Loan, Pool},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -38,6 +38,27 @@ pub(crate) struct Budget {
     pub(crate) deadline: Instant,
     /// Whether a request that may have run is sent again.
     pub(crate) repeats: bool,
+}
+
+/// What was done for a request before it is called.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives for one call, and a box would cost one more"
+)]
+pub(crate) enum Earlier<'a> {
+    Nothing,
+    /// Copies may have run, or may still run, on these connections, which are to be killed first.
+    Copies(Vec<Fence>),
+    /// It was written, and its reply is to be read.
+    Written(Written<'a>),
+}
+
+/// A request of which the reply is to be read. Dropped before that, its connection is closed.
+pub(crate) struct Written<'a> {
+    loan: Loan<'a>,
+    sent: Instant,
+    /// How many kills went before it.
+    kills: Result<usize, Trouble>,
 }
 
 #[derive(Debug)]
@@ -87,29 +108,50 @@ impl Transport {
         undo: Option<&Request>,
         budget: Budget,
     ) -> Result<Answer, Failure> {
-        self.call_again(None, lane, request, undo, budget, &|| false)
+        self.call_again(Earlier::Nothing, lane, request, undo, budget, &|| false)
     }
 
-    /// Sends a request of which earlier copies may have run, or may still run, on connections that
-    /// are to be killed first. No attempt is begun after one that failed when it is `over`.
+    /// Writes a request, so that [`call_again`](Self::call_again) need only read its reply. `None`
+    /// where that could take its time: no connection is ready.
+    pub(crate) fn begin(
+        &self,
+        lane: Lane,
+        request: &Request,
+        deadline: Instant,
+    ) -> Option<Written<'_>> {
+        let loan = self.pool.lend_ready(lane)?;
+        Some(self.write(loan, request, &[], deadline))
+    }
+
+    /// Sends a request of which something was done earlier. No attempt is begun after one that
+    /// failed when it is `over`.
     pub(crate) fn call_again(
         &self,
-        earlier: Option<Vec<Fence>>,
+        earlier: Earlier<'_>,
         lane: Lane,
         request: &Request,
         undo: Option<&Request>,
         budget: Budget,
         over: &dyn Fn() -> bool,
     ) -> Result<Answer, Failure> {
-        let mut doubt = Doubt {
-            any: earlier.is_some(),
-            fences: earlier.unwrap_or_default(),
-            ..Doubt::default()
-        };
+        let mut doubt = Doubt::default();
+        let mut written = None;
+        match earlier {
+            Earlier::Nothing => {}
+            Earlier::Copies(fences) => (doubt.any, doubt.fences) = (true, fences),
+            Earlier::Written(earlier) => written = Some(earlier),
+        }
         let mut attempt = 1;
         let mut reason = None;
         loop {
-            let error = match self.attempt(lane, request, budget.deadline, &mut doubt) {
+            let tried = match written.take() {
+                Some(written) => {
+                    let now = Instant::now();
+                    self.read(written, request, (budget.deadline, now), &mut doubt)
+                }
+                None => self.attempt(lane, request, budget.deadline, &mut doubt),
+            };
+            let error = match tried {
                 Ok(answer) => return Ok(answer),
                 Err(Setback::Connected(error)) => error,
                 // That there was no time for a second connection is no reason; the first was.
@@ -198,15 +240,42 @@ impl Transport {
         doubt: &mut Doubt,
     ) -> Result<Answer, Setback> {
         doubt.last_broken = false;
-        let mut connection = self
+        let loan = self
             .pool
             .lend(lane, deadline)
             .map_err(Setback::NoConnection)?;
+        let written = self.write(loan, request, &doubt.fences, deadline);
+        let sent = written.sent;
+        self.read(written, request, (deadline, sent), doubt)
+    }
+
+    fn write<'a>(
+        &self,
+        mut loan: Loan<'a>,
+        request: &Request,
+        fences: &[Fence],
+        deadline: Instant,
+    ) -> Written<'a> {
         let sent = Instant::now();
-        let timeout = self
-            .response_timeout
-            .min(deadline.saturating_duration_since(sent));
-        match connection.call(request, &doubt.fences, timeout) {
+        let kills = loan.write(request, fences, self.timeout(deadline, sent));
+        Written { loan, sent, kills }
+    }
+
+    /// Reads the reply until the deadline, as seen from this instant.
+    fn read(
+        &self,
+        written: Written<'_>,
+        request: &Request,
+        (deadline, now): (Instant, Instant),
+        doubt: &mut Doubt,
+    ) -> Result<Answer, Setback> {
+        let Written {
+            loan: mut connection,
+            sent,
+            kills,
+        } = written;
+        let timeout = self.timeout(deadline, now);
+        match kills.and_then(|kills| connection.read(request, kills, timeout)) {
             Ok(replied) => {
                 let fences = std::mem::take(&mut doubt.fences);
                 Ok(Answer {
@@ -223,6 +292,19 @@ impl Transport {
                 Err(Setback::Connected(error))
             }
         }
+    }
+
+    /// How long a reply is waited for.
+    fn timeout(&self, deadline: Instant, now: Instant) -> Duration {
+        let left = deadline.saturating_duration_since(now);
+        self.response_timeout.min(left)
+    }
+}
+
+impl Written<'_> {
+    /// What must be killed if nobody will read the reply.
+    pub(crate) fn fences(&self) -> Vec<Fence> {
+        self.loan.fence().cloned().into_iter().collect()
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     timeout: Duration,
     last_used: Instant,
     broken: bool,
+    /// Whether a reply is still to be read: whoever came next would take it for its own.
+    unread: bool,
     buffer: Vec<u8>,
 }
 
@@ -71,6 +73,7 @@ impl Connection {
             timeout: timeout.max(LEAST),
             last_used: Instant::now(),
             broken: false,
+            unread: false,
             buffer: Vec::with_capacity(512),
         };
         connection.apply_timeout().map_err(Trouble::into_error)?;
@@ -84,8 +87,17 @@ impl Connection {
         fences: &[Fence],
         timeout: Duration,
     ) -> Result<Replied, Trouble> {
-        let started = Instant::now();
-        let left = || timeout.saturating_sub(started.elapsed());
+        let kills = self.write(request, fences, timeout)?;
+        self.read(request, kills, timeout)
+    }
+
+    /// Sends a request, behind the killing of the connections in `fences`; answers how many.
+    pub(super) fn write(
+        &mut self,
+        request: &Request,
+        fences: &[Fence],
+        timeout: Duration,
+    ) -> Result<usize, Trouble> {
         self.limit(timeout)?;
         self.buffer.clear();
         let mut kills = 0;
@@ -98,7 +110,21 @@ impl Connection {
             }
         }
         wire::pack(&mut self.buffer, request, Form::Digest);
+        self.unread = true;
         self.send()?;
+        Ok(kills)
+    }
+
+    /// Reads the reply of a request that was written behind so many kills.
+    pub(super) fn read(
+        &mut self,
+        request: &Request,
+        kills: usize,
+        timeout: Duration,
+    ) -> Result<Replied, Trouble> {
+        let started = Instant::now();
+        let left = || timeout.saturating_sub(started.elapsed());
+        self.limit(timeout)?;
         let mut unfenced = None;
         for _ in 0..kills {
             match self.receive()? {
@@ -117,6 +143,7 @@ impl Connection {
             answer = self.receive()?;
         }
         self.last_used = Instant::now();
+        self.unread = false;
         match answer {
             Ok(value) => Ok(Replied {
                 reply: wire::reply(value),
@@ -164,7 +191,7 @@ impl Connection {
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        self.broken
+        self.broken || self.unread
     }
 
     /// Has the connection closed instead of used again.

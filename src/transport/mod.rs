@@ -11,7 +11,7 @@ mod notifier;
 mod pool;
 mod wire;
 
-pub(crate) use call::{Answer, Budget, Failure, Transport, wake};
+pub(crate) use call::{Answer, Budget, Earlier, Failure, Transport, Written, wake};
 pub(crate) use connection::Fence;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use failure::kind_in_text;

@@ -150,6 +150,25 @@ impl Pool {
         }
     }
 
+    /// Lends a connection if there is one that need not be waited for, opened or asked.
+    pub(super) fn lend_ready(&self, lane: Lane) -> Option<Loan<'_>> {
+        let permit = self.gate.try_enter(lane)?;
+        let connections = self.connections.read().clone()?;
+        let slot = connections.try_get()?;
+        match &*slot {
+            Slot::Live(connection, generation)
+                if *generation == self.shared.generation.load(Ordering::Acquire)
+                    && self.trusts(connection) =>
+            {
+                Some(Loan {
+                    slot,
+                    _permit: permit,
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// Notes that this connection failed, and what that says of the others.
     pub(super) fn distrust(&self, connection: &mut Connection, error: &Error) {
         connection.retire();
