@@ -17,7 +17,7 @@ mod stops;
 
 use std::thread;
 
-use lockson::{AnyLock, Client, MultiLock};
+use lockson::{AnyLock, Client, MultiLock, RedLock};
 use redis::Commands;
 
 use self::scene::Scene;
@@ -113,6 +113,23 @@ const KINDS: &[Kind] = &[
         },
         rival: |client, name| client.reentrant_lock(name).into(),
         peer_type: "multi",
+        holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
+        ttl: |redis, name| redis.pttl(name).expect("PTTL"),
+        messages: 1,
+        force_unlock: Some(|client, name| client.reentrant_lock(name).force_unlock()),
+        hands_over: false,
+        count_is_put_right: true,
+        is_call: |_| true,
+    },
+    // Of one member, which is given the time of two attempts.
+    Kind {
+        name: "red",
+        lock: |client, name| {
+            let member = client.reentrant_lock(name).into();
+            RedLock::new([member]).expect("one member").into()
+        },
+        rival: |client, name| client.reentrant_lock(name).into(),
+        peer_type: "red",
         holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
         messages: 1,

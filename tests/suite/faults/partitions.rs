@@ -122,7 +122,11 @@ fn extension_unheard_until_the_time_was_over(scene: &Scene<'_>) {
 
 /// What an answer says was so when it was given: nobody may believe in it any more.
 fn answers_heard_after_the_time_was_over(scene: &Scene<'_>) {
-    let client = scene.client_with(LONG, |settings| settings.response_timeout(BOUND));
+    let client = scene.client_with(LONG, |settings| {
+        settings
+            .response_timeout(BOUND)
+            .red_lock_member_timeout(BOUND)
+    });
     let lock = scene.lock(&client);
     let calls: [fn(&AnyGuard) -> lockson::Result<()>; 2] =
         [|guard| guard.verify(), |guard| guard.extend(LONG)];

@@ -77,7 +77,8 @@ impl<'a> Scene<'a> {
     ) -> Client {
         let builder = Client::builder()
             .lock_watchdog_timeout(watchdog)
-            .response_timeout(TIMEOUT);
+            .response_timeout(TIMEOUT)
+            .red_lock_member_timeout(2 * TIMEOUT);
         let client = watched(self.ground, settings(builder).connect(url));
         let guard = taken(&(self.kind.lock)(&client, &self.ground.name("warm-up")));
         guard.extend(Duration::from_millis(1)).expect("held");
