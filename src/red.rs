@@ -1,6 +1,11 @@
 //! The RedLock: one lock on several servers.
 
-use std::{marker::PhantomData, sync::MutexGuard, time::Duration};
+use std::{
+    marker::PhantomData,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::MutexGuard,
+    time::Duration,
+};
 
 use crate::{
     any::AnyLock,
@@ -107,7 +112,7 @@ impl RedLock {
     /// # Errors
     ///
     /// [`Config`](crate::ErrorKind::Config) without any member, for two members on the same server
-    /// (host and port, or socket), and for a member that is made of several itself.
+    /// (host and port, or socket; no name is looked up), and for a member that is made of several itself.
     pub fn new(members: impl IntoIterator<Item = AnyLock>) -> Result<Self> {
         let mut handles: Vec<Handle> = Vec::new();
         for member in members {
@@ -118,7 +123,7 @@ impl RedLock {
             };
             if handles
                 .iter()
-                .any(|other| other.server() == handle.server())
+                .any(|other| place(other.server()) == place(handle.server()))
             {
                 return Err(Error::config(format!(
                     "two members of a RedLock are on the same server: {}",
@@ -145,6 +150,24 @@ impl RedLock {
 
     pub(crate) fn into_handle(self) -> Majority {
         self.handle
+    }
+}
+
+/// Host and port, or socket, however they are written.
+fn place(server: &str) -> String {
+    let (host, port) = match server.rsplit_once(':') {
+        Some(parts) if !server.contains('/') => parts,
+        _ => return server.to_owned(),
+    };
+    let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
+    let address = match &*host {
+        "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        other => other.parse(),
+    };
+    match address {
+        Ok(IpAddr::V6(Ipv6Addr::LOCALHOST)) => format!("{}:{port}", Ipv4Addr::LOCALHOST),
+        Ok(address) => format!("{address}:{port}"),
+        Err(_) => format!("{host}:{port}"),
     }
 }
 

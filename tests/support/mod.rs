@@ -11,6 +11,7 @@ mod faults;
 pub mod launch;
 mod leaks;
 mod link;
+mod logged;
 pub mod monitor;
 pub mod process;
 pub mod proxy;
@@ -33,6 +34,7 @@ pub use self::{
     child::{Answer, Peer, Pending},
     clients::ClientEntry,
     connect::{connect, connect_to, connect_with, watched},
+    logged::{log_everything, logged},
     monitor::{Monitor, without_lua},
     process::spawn_tied,
     proxy::{Proxy, command, containing, script},

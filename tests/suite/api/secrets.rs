@@ -2,13 +2,13 @@
 
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::{Mutex, Once, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 
 use lockson::{AnyLock, Client, ErrorKind};
 
-use crate::support::{Ground, eventually, launch::free_port, watched};
+use crate::support::{Ground, eventually, launch::free_port, log_everything, logged, watched};
 
 /// Nothing else in the process contains it.
 const CANARY: &str = "cAnArY7351";
@@ -196,7 +196,7 @@ impl Shown {
         // It fails and is logged: by this the log is known to be read.
         drop(guard);
         eventually(Duration::from_secs(10), "the failure is logged", || {
-            LINES.with(|lines| lines.iter().any(|line| line.contains(name)))
+            logged(|lines| lines.iter().any(|line| line.contains(name)))
         });
         let owned = any.try_lock_owned().expect("answered").expect("free");
         self.see(format!("{owned:?}"));
@@ -221,7 +221,7 @@ impl Shown {
     fn nowhere(&self) {
         let mut texts = self.texts.lock().expect("not poisoned").clone();
         assert!(!texts.is_empty());
-        LINES.with(|lines| texts.extend(lines.iter().cloned()));
+        logged(|lines| texts.extend(lines.iter().cloned()));
         for text in texts {
             for secret in &self.secrets {
                 assert!(!text.contains(secret), "{text}");
@@ -229,35 +229,3 @@ impl Shown {
         }
     }
 }
-
-/// What the whole process logs, at every level.
-struct Lines(Mutex<Vec<String>>);
-
-impl Lines {
-    fn with<T>(&self, read: impl FnOnce(&mut Vec<String>) -> T) -> T {
-        read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl log::Log for Lines {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        let line = format!("{} {} {}", record.level(), record.target(), record.args());
-        self.with(|lines| lines.push(line));
-    }
-
-    fn flush(&self) {}
-}
-
-fn log_everything() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        log::set_logger(&LINES).expect("no other logger");
-        log::set_max_level(log::LevelFilter::Trace);
-    });
-}
-
-static LINES: Lines = Lines(Mutex::new(Vec::new()));

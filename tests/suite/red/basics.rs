@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{ErrorKind, RedLock};
+use lockson::{AnyLock, Client, ErrorKind, RedLock};
 use redis::Commands;
 
 use super::{Scene, clients, red};
-use crate::support::Ground;
+use crate::support::{Ground, log_everything, logged, watched};
 
 #[test]
 fn a_majority_is_enough_and_less_is_nothing() {
@@ -91,6 +91,50 @@ fn members_that_do_not_fit_are_refused() {
         .expect("one is allowed")
         .unlock()
         .expect("held");
+}
+
+#[test]
+fn a_server_by_another_name_is_the_same() {
+    let ground = Ground::new();
+    let member = |url: &str| -> AnyLock {
+        let client = watched(&ground, Client::builder().connect_lazy(url));
+        client.reentrant_lock("L").into()
+    };
+    for (one, other) in [
+        ("redis://127.0.0.1:7001/", "redis://localhost:7001/"),
+        ("redis://LocalHost:7001/", "redis://[::1]:7001/1"),
+        ("redis://Some.Host/", "redis://some.host:6379/"),
+        ("redis://[2001:db8::1]/", "redis://[2001:DB8:0::1]/"),
+        ("unix:///one.sock", "unix:///one.sock"),
+    ] {
+        let error = RedLock::new([member(one), member(other)]).expect_err(other);
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    }
+    for (one, other) in [
+        ("redis://127.0.0.1:7001/", "redis://127.0.0.1:7002/"),
+        ("redis://127.0.0.1/", "redis://127.0.0.2/"),
+        ("redis://one/", "redis://two/"),
+        ("unix:///one.sock", "unix:///ONE.sock"),
+    ] {
+        RedLock::new([member(one), member(other)]).expect("two servers");
+    }
+}
+
+#[test]
+fn few_and_even_numbers_are_warned_about() {
+    let ground = Ground::new();
+    log_everything();
+    for number in 1..=6_usize {
+        let members = (0..number).map(|place| {
+            let url = format!("redis://host-{place}/");
+            let client = watched(&ground, Client::builder().connect_lazy(&url));
+            client.reentrant_lock("L").into()
+        });
+        RedLock::new(members).expect("servers of their own");
+        let start = format!("WARN lockson::red a RedLock of {number} ");
+        let warned = logged(|lines| lines.iter().any(|line| line.starts_with(&start)));
+        assert_eq!(warned, number < 3 || number % 2 == 0, "{number}");
+    }
 }
 
 #[test]
