@@ -298,7 +298,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::settings::Settings;
+    use crate::{
+        protocol::{Call, Request},
+        settings::Settings,
+    };
 
     /// A server of which the test plays every move.
     struct Server(TcpListener);
@@ -399,6 +402,30 @@ mod tests {
         pool.trim(Duration::ZERO);
         assert_eq!(pool.open_connections(), 0);
         assert!(sockets.iter().all(hangs_up));
+    }
+
+    /// Whoever came next would take the answer for its own.
+    #[test]
+    fn a_connection_with_an_unread_answer_is_not_lent_again() {
+        let server = Server::new();
+        let pool = server.pool(4);
+        assert!(pool.lend_ready(Lane::Acquire).is_none(), "none is open");
+        let lent = thread::scope(|scope| {
+            let caller = scope.spawn(|| pool.lend(Lane::Acquire, Instant::now() + PATIENCE));
+            greet(&server.next());
+            caller.join().expect("no panic").expect("connected")
+        });
+        drop(lent);
+        let mut ready = pool.lend_ready(Lane::Acquire).expect("used just now");
+        let ping = Request {
+            call: Call::Command("PING"),
+            keys: vec![],
+            arguments: vec![],
+        };
+        ready.write(&ping, &[], PATIENCE).expect("sent");
+        drop(ready);
+        assert_eq!(pool.open_connections(), 0);
+        assert!(pool.lend_ready(Lane::Acquire).is_none());
     }
 
     const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use std::{
 use lockson::{CancelToken, ErrorKind};
 use redis::Commands;
 
-use super::{SLACK, SOON, Scene, start, stop};
+use super::{SLACK, SOON, Scene, is_there, start, stop};
 use crate::support::{Ground, eventually, within};
 
 #[test]
@@ -107,4 +107,76 @@ fn a_lease_of_which_nothing_is_left_is_not_waited_for() {
     let error = error.expect_err("it could never be held");
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(scene.is_free());
+}
+
+/// Somebody says that it is free, and the rest that was begun ends.
+#[test]
+fn a_message_ends_the_rest() {
+    const TRIES: u32 = 6;
+    // The shortest that they could take if nobody were woken.
+    const RESTS: Duration = Duration::from_millis(20 * TRIES as u64);
+    let ground = Ground::alone();
+    let scene = Scene::new(&ground, 3);
+    let lock = scene.warm();
+    for server in &scene.servers {
+        let mut redis = server.connection();
+        let _: i64 = redis.hset(&scene.name, "other:1", 1).expect("HSET");
+    }
+    let server = &scene.servers[0];
+    let channel = format!("redisson_lock__channel:{{{}}}", scene.name);
+    let token = CancelToken::new();
+    let woken = thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+        scene.assert_heard();
+        let mut redis = server.connection();
+        // On a machine that is busy with other things, some of these take longer.
+        let woken = within(SOON, || {
+            let asked = Instant::now();
+            for _ in 0..TRIES {
+                let before = server.script_calls();
+                let _: i64 = redis.publish(&channel, "0").expect("PUBLISH");
+                while server.script_calls() == before && asked.elapsed() < SOON {}
+            }
+            asked.elapsed() < RESTS
+        });
+        token.cancel();
+        let error = waiter.join().expect("ends well").expect_err("cancelled");
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        woken
+    });
+    woken.expect("it tries as often as it is told");
+    for server in &scene.servers {
+        server.cli(&["DEL", &scene.name]);
+    }
+}
+
+#[test]
+fn a_cancelled_wait_leaves_nothing() {
+    let ground = Ground::new();
+    let scene = Scene::new(&ground, 3);
+    let lock = scene.warm();
+    for server in &scene.servers[..2] {
+        let mut redis = server.connection();
+        let _: i64 = redis.hset(&scene.name, "other:1", 1).expect("HSET");
+    }
+    let token = CancelToken::new();
+    let error = thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+        let before = scene.servers[2].script_calls();
+        eventually(SOON, "it tries again and again", || {
+            scene.servers[2].script_calls() > before + 4
+        });
+        token.cancel();
+        waiter.join().expect("ends well").expect_err("cancelled")
+    });
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    assert!(
+        !is_there(&scene.servers[2], &scene.name),
+        "it was given back"
+    );
+    for server in &scene.servers[..2] {
+        let fields: Vec<String> = server.connection().hkeys(&scene.name).expect("HKEYS");
+        assert_eq!(fields, ["other:1"]);
+        server.cli(&["DEL", &scene.name]);
+    }
 }
