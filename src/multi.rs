@@ -25,7 +25,8 @@ use crate::{
 /// the same names in opposite order do not lock each other out, be they in Java or here.
 ///
 /// A lease begins when all are taken. On every way out (error, cancel, timeout, panic) all that was
-/// taken is released.
+/// taken is released. A server that hangs does not keep what is held on others; a
+/// [`try_lock`](Self::try_lock) that holds some members already gives the server of the next 200 ms to answer.
 ///
 /// # Ownership
 ///

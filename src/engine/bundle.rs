@@ -157,46 +157,43 @@ fn release_all(grips: Vec<Option<Grip>>, rule: Rule) -> Vec<Result<()>> {
         let has_begun = |one: &Result<Parting<'_>>| one.as_ref().map_or(true, Parting::has_begun);
         return parallel::each(partings, has_begun, |one| one.and_then(Parting::end));
     }
-    let mut results: Vec<Option<Result<()>>> = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
+    let mut clients: Vec<Vec<(usize, Grip)>> = Vec::new();
     for (place, grip) in grips.into_iter().flatten().enumerate() {
-        results.push(None);
-        if !joint::may_join(grip.subject()) {
-            results[place] = Some(grip.unlock());
-            continue;
-        }
-        let core = Arc::clone(grip.core());
-        let known = groups.iter_mut().find(|one| Arc::ptr_eq(&one.core, &core));
-        match known {
-            // The same hold once more: its count goes down by itself first.
-            Some(group) if group.has(&grip) => results[place] = Some(grip.unlock()),
-            Some(group) => group.parts.push((place, grip.into_part())),
-            None => groups.push(Group {
-                core,
-                parts: vec![(place, grip.into_part())],
-            }),
+        let is_its = |one: &&mut Vec<(usize, Grip)>| Arc::ptr_eq(one[0].1.core(), grip.core());
+        match clients.iter_mut().find(is_its) {
+            Some(client) => client.push((place, grip)),
+            None => clients.push(vec![(place, grip)]),
         }
     }
-    for Group { core, parts } in groups {
-        let (places, parts): (Vec<usize>, Vec<Part>) = parts.into_iter().unzip();
-        for (place, result) in places.into_iter().zip(core.release_jointly(&parts)) {
-            results[place] = Some(result);
-        }
-    }
-    results.into_iter().flatten().collect()
+    // At once: a server that hangs does not keep what is held on the others.
+    let results = parallel::each(clients, |_| false, release_of_one);
+    let mut results: Vec<(usize, Result<()>)> = results.into_iter().flatten().collect();
+    results.sort_unstable_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What one request can release, each with its place among all.
-struct Group {
-    core: Arc<Core>,
-    parts: Vec<(usize, Part)>,
-}
-
-impl Group {
-    fn has(&self, grip: &Grip) -> bool {
-        let mut parts = self.parts.iter();
-        parts.any(|(_, part)| &*part.hold.holder == grip.holder())
+/// Releases what one client holds, each with its place among all.
+fn release_of_one(grips: Vec<(usize, Grip)>) -> Vec<(usize, Result<()>)> {
+    let mut results = Vec::with_capacity(grips.len());
+    let mut together: Vec<(usize, Part)> = Vec::new();
+    let mut core = None;
+    for (place, grip) in grips {
+        // The same hold once more: its count goes down by itself first.
+        let is_again = together
+            .iter()
+            .any(|(_, part)| &*part.hold.holder == grip.holder());
+        if is_again || !joint::may_join(grip.subject()) {
+            results.push((place, grip.unlock()));
+        } else {
+            core.get_or_insert_with(|| Arc::clone(grip.core()));
+            together.push((place, grip.into_part()));
+        }
     }
+    if let Some(core) = core {
+        let (places, parts): (Vec<usize>, Vec<Part>) = together.into_iter().unzip();
+        results.extend(places.into_iter().zip(core.release_jointly(&parts)));
+    }
+    results
 }
 
 /// One error for all of them, if fewer than needed went well.

@@ -40,11 +40,12 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
         // Others of this client came before.
         false => members.iter().position(|one| one.has_line(terms)),
     };
+    let mut patience = Duration::ZERO;
     loop {
         if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(cancelled());
         }
-        let mut taken = Taken::none_of(members);
+        let mut taken = Taken::none_of(members, patience);
         if let Some(first) = first {
             match members[first].acquire(terms)? {
                 Some(grip) => taken.put(first, grip),
@@ -59,8 +60,11 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
             Err(Stop::Failed(_, error)) if is_over(terms) || !is_passing(&error) => {
                 return Err(error);
             }
-            // That one has its own patience.
-            Err(Stop::Failed(by, _)) => first = Some(by),
+            // That one has its own patience. Several that are slow need more than one has by then.
+            Err(Stop::Failed(by, _)) => {
+                first = Some(by);
+                patience = (2 * patience).max(A_MOMENT);
+            }
         }
         drop(taken);
         if is_over(terms) {
@@ -112,14 +116,17 @@ struct Taken<'a> {
     grips: Vec<Option<Grip>>,
     /// When the first was taken.
     since: Option<Instant>,
+    /// How long a server may take for the rest, beside the least that an attempt is given.
+    patience: Duration,
 }
 
 impl<'a> Taken<'a> {
-    fn none_of(members: &'a [Member]) -> Self {
+    fn none_of(members: &'a [Member], patience: Duration) -> Self {
         Self {
             members,
             grips: members.iter().map(|_| None).collect(),
             since: None,
+            patience,
         }
     }
 
@@ -192,7 +199,7 @@ impl<'a> Taken<'a> {
     /// others because a server hangs.
     fn limit(&self, terms: &Terms) -> Option<Instant> {
         if self.since.is_some() {
-            return Some(Instant::now());
+            return Some(Instant::now() + self.patience);
         }
         match terms.wait {
             Wait::Until(deadline) => Some(deadline),

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{Client, ErrorKind, MultiLock};
+use lockson::{Client, Ended, ErrorKind, LostReason, MultiLock};
 use redis::Commands;
 
 use super::{of, plain};
@@ -81,6 +81,34 @@ fn one_server_of_two_that_is_dead_leaves_nothing_on_the_other() {
     assert!(!there());
     servers[1].restart();
     lock.lock().expect("both live").unlock().expect("held");
+}
+
+#[test]
+fn a_client_that_is_shut_down_leaves_nothing_on_the_other() {
+    let ground = Ground::new();
+    let servers = [(); 2].map(|()| ground.server_with(|plain| plain));
+    let name = ground.name("L");
+    let clients = servers
+        .each_ref()
+        .map(|server| connect_to(&ground, &server.url(), |plain| plain));
+    let lock = of(clients.iter().map(|one| one.reentrant_lock(&name).into()));
+    let there = || -> bool { servers[0].connection().exists(&name).expect("EXISTS") };
+    let [guard, dropped] = [lock.lock(), lock.lock()].map(|one| one.expect("free"));
+    let lost = guard.lost();
+    clients[1].shutdown();
+    assert_eq!(lost.wait(SOON), Ended::Lost(LostReason::Closed));
+    assert_eq!(guard.lost_members().len(), 1);
+    drop(dropped);
+    let error = guard.unlock().expect_err("one is shut down");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    assert!(!there());
+    for tried in [lock.try_lock(), lock.try_lock_for(SOON)] {
+        let error = tried.expect_err("one is shut down");
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        assert!(!there());
+    }
+    // A shutdown releases nothing: what is left ends by itself.
+    servers[1].cli(&["DEL", &name]);
 }
 
 #[test]

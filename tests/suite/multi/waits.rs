@@ -10,7 +10,7 @@ use lockson::{Client, ErrorKind};
 use redis::Commands;
 
 use super::{SOON, of, plain};
-use crate::support::{Ground, connect, connect_to, eventually, within};
+use crate::support::{Ground, Proxy, connect, connect_to, eventually, within};
 
 #[test]
 fn a_stopped_server_does_not_outlast_the_wait() {
@@ -66,6 +66,75 @@ fn a_healthy_member_is_not_kept_while_another_hangs() {
         assert!((WAIT..WAIT + SLACK).contains(&waited), "{waited:?}");
     });
     servers[1].thaw();
+}
+
+/// A guard goes: what it holds on the servers that live is free at once.
+#[test]
+fn a_server_that_hangs_does_not_keep_what_is_held_on_the_others() {
+    let ground = Ground::alone();
+    let servers = [(); 3].map(|()| ground.server_with(|plain| plain));
+    let clients = servers
+        .each_ref()
+        .map(|server| connect_to(&ground, &server.url(), |plain| plain));
+    let name = ground.name("A");
+    let lock = of(clients.iter().map(|one| one.reentrant_lock(&name).into()));
+    let guard = lock.lock_owned().expect("free");
+    let other = connect_to(&ground, &servers[2].url(), |plain| plain);
+    for hangs in &servers[..2] {
+        hangs.freeze();
+    }
+    thread::scope(|scope| {
+        let dropped = scope.spawn(|| {
+            let asked = Instant::now();
+            drop(guard);
+            asked.elapsed()
+        });
+        let asked = Instant::now();
+        let taken = other.reentrant_lock(&name).try_lock_for(SOON);
+        let kept = asked.elapsed();
+        let took = dropped.join().expect("ends well");
+        println!(
+            "two of three servers stopped: the third was free after {kept:?}, all after {took:?}"
+        );
+        drop(taken.expect("answered").expect("released"));
+        assert!(kept < SLACK, "{kept:?}");
+        // The budget of one release, not of two: two attempts of three seconds.
+        assert!(took < Duration::from_secs(6) + SLACK, "{took:?}");
+    });
+    for hangs in &servers[..2] {
+        hangs.thaw();
+    }
+    for server in &servers {
+        eventually(SOON, "the watchdog releases the rest", || {
+            !server
+                .connection()
+                .exists::<_, bool>(&name)
+                .expect("EXISTS")
+        });
+    }
+}
+
+/// None of them is had within the time that others may be kept waiting at first.
+#[test]
+fn several_slow_servers_are_waited_for() {
+    const SLOW: Duration = Duration::from_millis(300);
+    let ground = Ground::alone();
+    let proxies = [(); 2].map(|()| Proxy::to(ground.server_with(|plain| plain).addr()));
+    let name = ground.name("A");
+    let members = proxies.each_ref().map(|proxy| {
+        let client = connect_to(&ground, &proxy.url(), |plain| plain);
+        client.reentrant_lock(&name).into()
+    });
+    let lock = of(members);
+    lock.lock().expect("free").unlock().expect("held");
+    for proxy in &proxies {
+        proxy.delay(SLOW);
+    }
+    let asked = Instant::now();
+    let guard = lock.try_lock_for(2 * SOON).expect("both answer");
+    println!("two servers that need {SLOW:?} each: {:?}", asked.elapsed());
+    guard.expect("free").unlock().expect("held");
+    assert!(proxies.iter().all(|proxy| proxy.delayed() > 0));
 }
 
 #[test]
