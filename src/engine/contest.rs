@@ -466,6 +466,13 @@ impl Contest {
         state.closed || place.is_none_or(|place| state.waiters[place].cancelled)
     }
 
+    /// Whether its first goes by this name in Redis.
+    pub(super) fn waits_as(&self, holder: &str) -> bool {
+        let state = self.state.lock();
+        let first = state.waiters.front();
+        first.is_some_and(|first| *first.wish.hold.holder == *holder)
+    }
+
     /// Whether somebody has to begin to listen; says so once.
     pub(crate) fn should_listen(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().listens, true)

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use super::contest::{Contest, Left, Wish};
-use crate::protocol::Subject;
+use crate::protocol::{Standing, Subject};
 
 /// The contests of a client, by key.
 ///
@@ -51,6 +51,14 @@ impl Contests {
         self.of(&subject.key)
             .iter()
             .any(|contest| contest.is_shared_by(subject))
+    }
+
+    /// Whether another of this client came before who stands in Redis' queue too.
+    pub(crate) fn is_behind(&self, key: &str, contest: &Arc<Contest>) -> bool {
+        let by_key = self.by_key.lock();
+        let mut queued = by_key.get(key).into_iter().flatten();
+        let first = queued.find(|one| one.standing() == Standing::Queued);
+        first.is_some_and(|first| !Arc::ptr_eq(first, contest))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Contest>> {

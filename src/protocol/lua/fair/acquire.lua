@@ -5,12 +5,6 @@
 -- re-enter is gone.
 -- Runs twice with one effect: the count is absolute, the TTL is only raised, a place is kept.
 
--- The client of a waiter, and which of its waiters it is.
-local function parts(who)
-    local client, number = string.match(who, '^(.*):(%d+)$')
-    return client, tonumber(number)
-end
-
 -- Where one belongs that was passed. Only the first is ever passed, so it was first; but several may
 -- have been, and of those of one client the numbers tell who came before it.
 local function former_place(who)
