@@ -18,7 +18,7 @@ use super::{
     endpoint::Endpoint,
     failure, wire,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Shortened};
 
 /// How often somebody has to publish on the private channel of a notifier that listens.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(600);
@@ -412,6 +412,12 @@ impl Reader<'_> {
             }
             // Without it nobody could wake the reader.
             _ => {
+                let message = format!(
+                    "{error}; asked for {}: a rule for the channel of a lock has to allow this one \
+                     too, as one that ends in * does",
+                    Shortened(&self.private)
+                );
+                let error = Error::caused_by(ErrorKind::NoPermission, message, error);
                 self.notifier.refuse_all(&error, &self.private);
                 return Err(error);
             }
