@@ -211,6 +211,54 @@ fn who_is_behind_one_that_gives_up_begins_to_listen() {
     nobody_waits(&server, &[&ours, &theirs], &lock);
 }
 
+/// Neither the first in the queue nor the second, whatever Redis says of the time that is left.
+#[test]
+fn no_ttl_makes_who_stands_in_the_queue_busy() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    let name = lock.name();
+    // The server learns the scripts.
+    let guard = lock.lock().expect("free");
+    thread::scope(|scope| {
+        scope.spawn(|| drop(lock.try_lock_for(millis(50)).expect("answered")));
+    });
+    guard.unlock().expect("held");
+    let both_wait = |meanwhile: &dyn Fn()| {
+        let calls = server.script_calls();
+        thread::scope(|scope| {
+            let waiting = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let got = lock.try_lock_for(millis(1500)).expect("answered");
+                    assert!(got.is_none_or(|guard| guard.unlock().is_ok()));
+                })
+            });
+            while !waiting.iter().all(|one| one.is_finished()) {
+                meanwhile();
+            }
+        });
+        server.script_calls() - calls
+    };
+    server.cli(&["HSET", name, "somebody:1", "1"]);
+    let asked = both_wait(&|| thread::sleep(millis(20)));
+    println!("without a TTL: asked {asked} times");
+    assert!(asked <= 10, "without a TTL: asked {asked} times");
+    let asked = both_wait(&|| {
+        let _: () = redis::pipe()
+            .hset(name, "somebody:1", "1")
+            .ignore()
+            .pexpire(name, 2)
+            .ignore()
+            .query(&mut server.connection())
+            .expect("answered");
+    });
+    println!("a TTL of 2 ms: asked {asked} times");
+    assert!(asked <= 120, "a TTL of 2 ms: asked {asked} times");
+    server.cli(&["DEL", name]);
+    nobody_waits(&server, &[&client], &lock);
+}
+
 /// Redisson would wait for it for ever.
 #[test]
 fn a_head_without_a_time_is_dropped() {

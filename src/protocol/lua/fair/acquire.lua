@@ -78,6 +78,7 @@ if place > 0 then
 end
 local set = redis.pcall('zadd', times, whole(time + tonumber(patience)), holder)
 if fresh and type(set) == 'table' and set.err then
+    redis.call('lrem', queue, 0, holder)
     return set
 end
 if passed then
@@ -90,7 +91,7 @@ if passed then
         end
     end
 end
-if place == 0 then
+if place == 0 or left == -1 then
     return left
 end
 -- A release tells the first; an end of a lease tells nobody, and then the second is the first. So all
