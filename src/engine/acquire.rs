@@ -197,7 +197,7 @@ impl Core {
             let view = self.registry.look(&subject.key, subject.kind.part(), None);
             let until = match view.held_until {
                 // Nobody has it, or another client: it comes here before it comes to this one.
-                None if for_itself && self.contests.is_behind(&subject.key, &contest) => {
+                None if for_itself && self.contests.is_behind(&subject.key, &bid.hold) => {
                     Some(Instant::now() + self.settings.response_timeout)
                 }
                 until => until,

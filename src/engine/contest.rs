@@ -292,6 +292,13 @@ impl Contest {
         state.closed || place.is_none_or(|place| state.waiters[place].cancelled)
     }
 
+    /// Whether its first began before this one.
+    pub(super) fn began_before(&self, hold: &Hold) -> bool {
+        let state = self.state.lock();
+        let first = state.waiters.front();
+        first.is_some_and(|first| first.wish.hold.number() < hold.number())
+    }
+
     /// Whether its first goes by this name in Redis.
     pub(super) fn waits_as(&self, holder: &str) -> bool {
         let state = self.state.lock();

@@ -11,7 +11,10 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::contest::{Contest, Left, Wish};
+use super::{
+    contest::{Contest, Left, Wish},
+    hold::Hold,
+};
 use crate::protocol::{Standing, Subject};
 
 /// The contests of a client, by key.
@@ -53,12 +56,13 @@ impl Contests {
             .any(|contest| contest.is_shared_by(subject))
     }
 
-    /// Whether another of this client came before who stands in Redis' queue too.
-    pub(crate) fn is_behind(&self, key: &str, contest: &Arc<Contest>) -> bool {
+    /// Whether another of this client began before who stands in Redis' queue too. Not who joined before:
+    /// the first there may be the last to hear of its place.
+    pub(crate) fn is_behind(&self, key: &str, hold: &Hold) -> bool {
         let by_key = self.by_key.lock();
-        let mut queued = by_key.get(key).into_iter().flatten();
-        let first = queued.find(|one| one.standing() == Standing::Queued);
-        first.is_some_and(|first| !Arc::ptr_eq(first, contest))
+        let mut queued = (by_key.get(key).into_iter().flatten())
+            .filter(|one| one.standing() == Standing::Queued);
+        queued.any(|one| one.began_before(hold))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Contest>> {

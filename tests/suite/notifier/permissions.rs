@@ -52,6 +52,10 @@ fn a_rule_that_is_too_narrow_is_told_by_what_it_lacks() {
     assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
     let lacks = format!("{}:{}:wake", super::channel(name), waiting.id());
     assert!(error.to_string().contains(&lacks), "{error}");
+    // It listened to what it may, until it was refused the other.
+    eventually(BOUND, "its link is closed", || {
+        super::listeners(&server, name) == 0
+    });
     // As it says.
     let rule = format!("&{}*", super::channel(name));
     let waiting = user(&ground, &server, &["resetchannels", &rule]);
