@@ -12,7 +12,7 @@ use common::{
     report::{Report, Row},
     server::Counters,
 };
-use lockson::Client;
+use lockson::{Client, Lock};
 
 fn main() -> Outcome {
     if beside::was_it()? {
@@ -22,7 +22,14 @@ fn main() -> Outcome {
     let server = PrivateServer::unless_given();
     let mut bench = Bench::on(&server.url(), time)?;
     for threads in [2, 8, 32] {
-        bench.threads(threads)?;
+        let lock = bench.client()?.reentrant_lock(NAME);
+        bench.threads(&format!("{threads} threads"), &lock, threads)?;
+    }
+    for threads in [2, 8, 32] {
+        let lock = bench.client()?.fair_lock(FAIR);
+        // The server learns the scripts.
+        lock.lock()?.unlock()?;
+        bench.threads(&format!("{threads} threads, fair"), &lock, threads)?;
     }
     bench.with_a_process_beside(8)?;
     bench.report.table();
@@ -48,14 +55,12 @@ impl Bench {
         })
     }
 
-    fn threads(&mut self, threads: usize) -> Outcome {
-        let label = format!("{threads} threads");
-        let lock = self.client()?.reentrant_lock(NAME);
+    fn threads(&mut self, label: &str, lock: &(impl Lock + Sync), threads: usize) -> Outcome {
         let before = self.counters.script_calls()?;
-        let contest = contend::run(&label, &lock, threads, self.time)?;
+        let contest = contend::run(label, lock, threads, self.time)?;
         let scripts = self.counters.script_calls()? - before;
         let all: usize = contest.threads.iter().map(|one| one.count()).sum();
-        let row = Row::of(label, contest, scripts as f64 / all as f64);
+        let row = Row::of(label.to_owned(), contest, scripts as f64 / all as f64);
         self.report.add(row);
         Ok(())
     }
@@ -92,3 +97,4 @@ impl Bench {
 }
 
 const NAME: &str = "bench:hot";
+const FAIR: &str = "bench:hot:fair";

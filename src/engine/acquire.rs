@@ -195,7 +195,14 @@ impl Core {
             // Looked up after joining: who releases after this finds us in line.
             let seen = contest.seen();
             let view = self.registry.look(&subject.key, subject.kind.part(), None);
-            match (view.held_until, said) {
+            let until = match view.held_until {
+                // Nobody has it, or another client: it comes here before it comes to this one.
+                None if for_itself && self.contests.is_behind(&subject.key, &bid.hold) => {
+                    Some(Instant::now() + self.settings.response_timeout)
+                }
+                until => until,
+            };
+            match (until, said) {
                 // It will be handed over, or somebody says that it was not: no need to listen yet.
                 (Some(end), None | Some(Outcome::Refused(_))) => contest.held_until(end, seen),
                 (_, Some(said)) => self.note(&bid, &contest, number, said, deadline),

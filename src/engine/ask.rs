@@ -62,7 +62,7 @@ impl Shared {
         }
         match released {
             Released::Gone => Ok(false),
-            Released::Done(_) | Released::Shared => Ok(true),
+            Released::Done(_) | Released::Next { .. } | Released::Shared => Ok(true),
             Released::Unannounced => Err(release::unannounced().about(&subject.key)),
         }
     }

@@ -256,6 +256,8 @@ impl Shared {
                 if let Ok(Released::Unannounced) = (ask.decode)(answer.reply) {
                     log::warn!("{}: the next in the queue was not told", hold.holder);
                 }
+                // Those of ours behind it relied on its turn to come first.
+                self.tell_queued(&subject.key);
             }
             Err(failure) => {
                 let orphan = Orphan::hold(hold, Duration::ZERO, failure.fences);

@@ -158,6 +158,12 @@ impl Hold {
         self.subject.kind.part()
     }
 
+    /// Which of the holds of its client it is, by when they began.
+    pub(crate) fn number(&self) -> u64 {
+        let number = self.holder.rsplit(':').next();
+        number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
     /// The chain that goes on when this hold is handed over.
     pub(crate) fn chain(&self) -> Chain {
         self.state.lock().chain.unwrap_or_else(Chain::begin)

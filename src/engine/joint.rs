@@ -216,7 +216,8 @@ impl Shared {
             .zip(results)
             .map(|((part, left), result)| match result {
                 Parted::Released(released) => {
-                    self.read_release(&part.hold, *left, released, answer.repeated)
+                    let told = self.read_release(&part.hold, *left, released, answer.repeated);
+                    told.map(|told| told.map(|told| told.heard))
                 }
                 Parted::Failed(text) => {
                     let error = Error::new(kind_in_text(&text), format!("not released: {text}"));

@@ -11,8 +11,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::contest::{Contest, Left, Wish};
-use crate::protocol::Subject;
+use super::{
+    contest::{Contest, Left, Wish},
+    hold::Hold,
+};
+use crate::protocol::{Standing, Subject};
 
 /// The contests of a client, by key.
 ///
@@ -51,6 +54,15 @@ impl Contests {
         self.of(&subject.key)
             .iter()
             .any(|contest| contest.is_shared_by(subject))
+    }
+
+    /// Whether another of this client began before who stands in Redis' queue too. Not who joined before:
+    /// the first there may be the last to hear of its place.
+    pub(crate) fn is_behind(&self, key: &str, hold: &Hold) -> bool {
+        let by_key = self.by_key.lock();
+        let mut queued = (by_key.get(key).into_iter().flatten())
+            .filter(|one| one.standing() == Standing::Queued);
+        queued.any(|one| one.began_before(hold))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Contest>> {

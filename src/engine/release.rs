@@ -51,6 +51,14 @@ struct Heir<'a> {
     _queued: Option<Queued<'a>>,
 }
 
+/// How a release was told.
+pub(super) struct Told {
+    /// How many heard of it.
+    pub(super) heard: u64,
+    /// Who is first in Redis' own queue, if that is a waiter of this client.
+    first: Option<Arc<str>>,
+}
+
 impl Shared {
     /// Gives up one acquisition of a hold. Whatever the answer, nothing of it is renewed after.
     pub(super) fn release(
@@ -127,15 +135,24 @@ impl Shared {
             true => self.send_release(subject, hold, Left::NOTHING, limit, Earlier::Nothing),
             false => self.hand_over(subject, hold, heirs, limit),
         };
-        if !matches!(told, Ok(None)) {
-            for other in &others {
-                other.left_the_client();
-            }
+        // Those who have come since rely on being told as well.
+        let mut others = self.contests.of(&subject.key);
+        others.retain(|contest| contest.standing() != Standing::OneForAll);
+        match &told {
+            Ok(None) => others.clear(),
+            // The lock stays here: those behind it are handed it, as before.
+            Ok(Some(Told {
+                first: Some(first), ..
+            })) => others.retain(|one| one.standing() != Standing::Queued || one.waits_as(first)),
+            Ok(Some(_)) | Err(_) => {}
+        }
+        for other in others {
+            other.left_the_client();
         }
         for line in &lines {
             match &told {
                 Ok(None) => line.settled(),
-                Ok(Some(told)) => line.released(*told, yields),
+                Ok(Some(told)) => line.released(told.heard, yields),
                 Err(_) => line.released(0, yields),
             }
         }
@@ -176,15 +193,24 @@ impl Shared {
         picked.take(MOST_HEIRS).collect()
     }
 
+    /// Somebody else than the one who was first may be it now.
+    pub(super) fn tell_queued(&self, key: &str) {
+        for contest in self.contests.of(key) {
+            if contest.standing() == Standing::Queued {
+                contest.left_the_client();
+            }
+        }
+    }
+
     /// Moves the lock to a thread that waits, in one request and without a message. Where it was
-    /// released instead, answers how many heard of it.
+    /// released instead, answers how that was told.
     fn hand_over(
         &self,
         subject: &Arc<Subject>,
         hold: &Arc<Hold>,
         heirs: Vec<Heir<'_>>,
         limit: Option<Duration>,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Told>> {
         let claims: Vec<Claim<'_>> = heirs.iter().map(Heir::claim).collect();
         let ask = subject.kind.hand_over(subject, &hold.holder, &claims);
         let answer = self
@@ -257,7 +283,7 @@ impl Shared {
         }
     }
 
-    /// Sends a release; answers how many heard of it, if there was something to hear.
+    /// Sends a release; answers how it was told, if there was something to tell.
     pub(super) fn send_release(
         &self,
         subject: &Subject,
@@ -265,7 +291,7 @@ impl Shared {
         left: Left,
         limit: Option<Duration>,
         earlier: Earlier<'_>,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Told>> {
         let mut budget = self.limited(limit);
         if !hold.is_released_in_time() {
             // The time of one attempt. That a connection was found dead is no reason not to ask.
@@ -315,14 +341,21 @@ impl Shared {
         left: Left,
         released: Released,
         repeated: bool,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Told>> {
         match released {
-            Released::Done(told) => Ok(Some(told)),
+            Released::Done(heard) => Ok(Some(Told { heard, first: None })),
+            Released::Next { told, first } => Ok(Some(Told {
+                heard: told,
+                first: Some(first),
+            })),
             Released::Shared => Ok(None),
             Released::Unannounced => Err(unannounced()),
             // An earlier copy of this very release may have done it, if there still was something.
             Released::Gone if repeated && left.count == 0 && hold.is_released_in_time() => {
-                Ok(Some(0))
+                Ok(Some(Told {
+                    heard: 0,
+                    first: None,
+                }))
             }
             Released::Gone => {
                 self.lose(hold, LostReason::Gone);

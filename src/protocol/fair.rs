@@ -71,7 +71,7 @@ impl Kind for Fair {
     fn release(&self, subject: &Subject, holder: &Arc<str>, left: Left) -> Ask<Released> {
         Ask {
             request: release(subject, holder, left.count, &[]),
-            decode: released,
+            decode: freed,
         }
     }
 
@@ -102,7 +102,7 @@ impl Kind for Fair {
     ) -> Ask<HandedOver> {
         Ask {
             request: release(subject, holder, 0, heirs),
-            decode: handed_over,
+            decode: handed,
         }
     }
 
@@ -178,6 +178,29 @@ fn release(subject: &Subject, holder: &Arc<str>, left: u32, heirs: &[Claim<'_>])
     script(&RELEASE, subject, arguments)
 }
 
+fn handed(reply: Reply) -> Result<HandedOver, Malformed> {
+    match &reply {
+        Reply::List(items) if items.len() > 1 => Ok(HandedOver::Instead(freed(reply)?)),
+        _ => handed_over(reply),
+    }
+}
+
+fn freed(reply: Reply) -> Result<Released, Malformed> {
+    let Reply::List(items) = &reply else {
+        return released(reply);
+    };
+    let [Reply::Int(0), Reply::Int(told), first] = &items[..] else {
+        return Err(Malformed(reply));
+    };
+    match (u64::try_from(*told), first.clone().text()) {
+        (Ok(told), Ok(first)) => Ok(Released::Next {
+            told,
+            first: first.into(),
+        }),
+        _ => Err(Malformed(reply)),
+    }
+}
+
 fn inspected(reply: Reply) -> Result<Holdings, Malformed> {
     let whole = reply.clone();
     let Ok([ttl, fields, queue]) = <[Reply; 3]>::try_from(reply.list()?) else {
@@ -249,6 +272,13 @@ mod tests {
         assert_eq!((ask.decode)(second), Ok(HandedOver::To(1)));
         let told = HandedOver::Instead(Released::Done(2));
         assert_eq!((ask.decode)(Reply::Int(2)), Ok(told));
+        let first = Reply::Text("u:9".into());
+        let reply = Reply::List(vec![Reply::Int(0), Reply::Int(2), first]);
+        let next = Released::Next {
+            told: 2,
+            first: "u:9".into(),
+        };
+        assert_eq!((ask.decode)(reply), Ok(HandedOver::Instead(next)));
         assert!((ask.decode)(Reply::List(vec![Reply::Int(0)])).is_err());
     }
 

@@ -171,6 +171,8 @@ pub(crate) enum Acquired {
 pub(crate) enum Released {
     /// Done; how many heard the message.
     Done(u64),
+    /// Done, and next is a waiter of the client that released, by this name; `told` as above.
+    Next { told: u64, first: Arc<str> },
     /// Nothing of this hold is there.
     Gone,
     /// Done, and somebody still holds the lock: nothing has changed for those who wait.

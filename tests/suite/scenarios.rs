@@ -19,21 +19,27 @@ fn test_subscriptions_per_connection() {
     let server = ground.server();
     let client = connect(&ground);
     let names: Vec<String> = (0..5).map(|_| ground.name("crowded")).collect();
-    thread::scope(|scope| {
-        for thread in 0..32 {
-            let locks: Vec<ReentrantLock> = (0..5)
-                .map(|number| client.reentrant_lock(&names[(thread + number) % 5]))
-                .collect();
-            scope.spawn(move || {
-                for lock in locks.iter().cycle().take(5_000 / 32) {
-                    lock.lock().expect("answered").unlock().expect("held");
-                }
-            });
+    let most = thread::scope(|scope| {
+        let threads: Vec<_> = (0..32)
+            .map(|thread| {
+                let locks: Vec<ReentrantLock> = (0..5)
+                    .map(|number| client.reentrant_lock(&names[(thread + number) % 5]))
+                    .collect();
+                scope.spawn(move || {
+                    for lock in locks.iter().cycle().take(5_000_usize.div_ceil(32)) {
+                        lock.lock().expect("answered").unlock().expect("held");
+                    }
+                })
+            })
+            .collect();
+        let mut most = 0;
+        while !threads.iter().all(|one| one.is_finished()) {
+            let clients = server.clients();
+            most = most.max(clients.iter().filter(|one| one.channels() > 0).count());
         }
-        let listening = server.clients();
-        let listening = listening.iter().filter(|one| one.channels() > 0);
-        assert!(listening.count() <= 1);
+        most
     });
+    assert_eq!(most, 1, "connections that listen at the same time");
     eventually(SOON, "no channel is left", || channels(&ground).is_empty());
 }
 
@@ -221,6 +227,62 @@ fn test_force_unlock() {
     }
     assert!(!guard.is_held());
     assert!(!lock.force_unlock().expect("answered"), "it is free");
+}
+
+/// `RedissonLockTest.testLockListener`
+///
+/// Nothing listens to keys here. But who does, in Java, is told of our locks what is true of them: that
+/// one was deleted when it was released, that it expired when its lease was over, and neither when it
+/// went from thread to thread.
+#[test]
+fn test_lock_listener() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.reentrant_lock(ground.name("listener"));
+    // Generic commands and expiries.
+    server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kgx"]);
+    let channel = format!("__keyspace@0__:{}", lock.name());
+    let mut listener = server.connection();
+    let words = redis::cmd("SUBSCRIBE").arg(&channel).get_packed_command();
+    listener.send_packed_command(&words).expect("sent");
+    listener.recv_response().expect("confirmed");
+    let mut heard = || {
+        server.cli(&["PUBLISH", &channel, "marker"]);
+        let mut ends = Vec::new();
+        loop {
+            let message = listener.recv_response().expect("the marker arrives");
+            let parts: Vec<String> = redis::from_redis_value(message).expect("a message");
+            match &*parts[2] {
+                "marker" => return ends,
+                "del" | "expired" => ends.push(parts[2].clone()),
+                _ => {}
+            }
+        }
+    };
+    let guard = taken(&lock);
+    assert_eq!(heard(), Vec::<String>::new(), "taken");
+    lock.lock().expect("held").unlock().expect("held");
+    assert_eq!(
+        heard(),
+        Vec::<String>::new(),
+        "taken again, and given up once"
+    );
+    guard.unlock().expect("held");
+    assert_eq!(heard(), ["del"]);
+    let guard = leased(&lock, 100);
+    let mut ends = Vec::new();
+    eventually(SOON, "it expires", || {
+        ends.extend(heard());
+        !ends.is_empty()
+    });
+    assert_eq!(ends, ["expired"]);
+    drop(guard);
+    assert_eq!(
+        heard(),
+        Vec::<String>::new(),
+        "nothing was there to be given up"
+    );
 }
 
 /// `RedissonLockTest.testRemainTimeToLive`

@@ -1,8 +1,8 @@
 //! Whose turn it is.
 
-use std::{sync::Mutex, thread};
+use std::{sync::Mutex, thread, time::Instant};
 
-use lockson::Ttl;
+use lockson::{CancelToken, Client, Ttl};
 
 use super::{
     SOON, enqueue_dead, millis, nobody_waits, queue, secs, timed, wait_for_ears, wait_for_queue,
@@ -135,6 +135,130 @@ fn behind_a_dead_head_nobody_spins() {
     nobody_waits(&server, &[&client], &lock);
 }
 
+/// The first cannot be handed the lock, as its lease is short, and is told that it is free. The second
+/// is handed it then: that it asks meanwhile, and begins to listen, is of no use to anybody.
+#[test]
+fn who_is_behind_one_of_its_own_client_is_left_in_peace() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    // The server learns the scripts.
+    lock.lock().expect("free").unlock().expect("held");
+    let mut calls = Vec::new();
+    for _ in 0..20 {
+        let guard = lock.lock_with_lease(secs(60)).expect("free");
+        thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let guard = lock.lock_with_lease(secs(40)).expect("its turn comes");
+                guard.unlock().expect("held");
+            });
+            wait_for_queue(&server, &lock, 1);
+            wait_for_waiters(&client, 1);
+            let came = Instant::now();
+            let second = scope.spawn(|| {
+                let guard = lock.lock_with_lease(secs(60)).expect("its turn comes");
+                guard.unlock().expect("held");
+            });
+            wait_for_queue(&server, &lock, 2);
+            wait_for_waiters(&client, 2);
+            let before = server.script_calls();
+            guard.unlock().expect("held");
+            first.join().expect("entered");
+            second.join().expect("entered");
+            // After 100 ms whoever does not listen looks by itself.
+            if came.elapsed() < millis(80) {
+                calls.push(server.script_calls() - before);
+            }
+        });
+    }
+    println!("{calls:?}");
+    // Three releases, and the first takes it by itself.
+    assert!(calls.contains(&4), "{calls:?}");
+    nobody_waits(&server, &[&client], &lock);
+}
+
+/// It relied on the one before it to come first, and does not listen yet.
+#[test]
+fn who_is_behind_one_that_gives_up_begins_to_listen() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let lock = ours.fair_lock(&name);
+    let mut soon = Vec::new();
+    for _ in 0..20 {
+        let guard = theirs.fair_lock(&name).lock_owned().expect("free");
+        let token = CancelToken::new();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| lock.options().cancel(&token).acquire().map(drop));
+            wait_for_queue(&server, &lock, 1);
+            wait_for_ears(&server, &lock);
+            let came = Instant::now();
+            let second = waiter(scope, &lock, |guard| guard.unlock().expect("held"));
+            wait_for_queue(&server, &lock, 2);
+            wait_for_waiters(&ours, 2);
+            token.cancel();
+            first.join().expect("returns").expect_err("cancelled");
+            wait_for_ears(&server, &lock);
+            soon.push(came.elapsed() < millis(80));
+            guard.unlock().expect("held");
+            second.join().expect("entered");
+        });
+    }
+    // Else it looks by itself after 100 ms, and begins then.
+    assert!(soon.contains(&true), "{soon:?}");
+    nobody_waits(&server, &[&ours, &theirs], &lock);
+}
+
+/// Neither the first in the queue nor the second, whatever Redis says of the time that is left.
+#[test]
+fn no_ttl_makes_who_stands_in_the_queue_busy() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let client = connect(&ground);
+    let lock = client.fair_lock(ground.name("L"));
+    let name = lock.name();
+    // The server learns the scripts.
+    let guard = lock.lock().expect("free");
+    thread::scope(|scope| {
+        scope.spawn(|| drop(lock.try_lock_for(millis(50)).expect("answered")));
+    });
+    guard.unlock().expect("held");
+    let both_wait = |meanwhile: &dyn Fn()| {
+        let calls = server.script_calls();
+        thread::scope(|scope| {
+            let waiting = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let got = lock.try_lock_for(millis(1500)).expect("answered");
+                    assert!(got.is_none_or(|guard| guard.unlock().is_ok()));
+                })
+            });
+            while !waiting.iter().all(|one| one.is_finished()) {
+                meanwhile();
+            }
+        });
+        server.script_calls() - calls
+    };
+    server.cli(&["HSET", name, "somebody:1", "1"]);
+    let asked = both_wait(&|| thread::sleep(millis(20)));
+    println!("without a TTL: asked {asked} times");
+    assert!(asked <= 10, "without a TTL: asked {asked} times");
+    let asked = both_wait(&|| {
+        let _: () = redis::pipe()
+            .hset(name, "somebody:1", "1")
+            .ignore()
+            .pexpire(name, 2)
+            .ignore()
+            .query(&mut server.connection())
+            .expect("answered");
+    });
+    println!("a TTL of 2 ms: asked {asked} times");
+    assert!(asked <= 120, "a TTL of 2 ms: asked {asked} times");
+    server.cli(&["DEL", name]);
+    nobody_waits(&server, &[&client], &lock);
+}
+
 /// Redisson would wait for it for ever.
 #[test]
 fn a_head_without_a_time_is_dropped() {
@@ -210,6 +334,11 @@ fn a_shorter_lease_is_not_handed_over_silently() {
             .expect("entered when the short lease was over");
     });
     nobody_waits(&server, &[&ours, &theirs], &lock);
+}
+
+#[track_caller]
+fn wait_for_waiters(client: &Client, count: usize) {
+    eventually(SOON, "they wait", || client.state().waiters == count);
 }
 
 trait LockGuardExt {

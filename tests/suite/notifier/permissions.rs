@@ -37,6 +37,33 @@ fn who_may_not_listen_is_told_at_once() {
     }
 }
 
+/// The channel alone is not enough: nobody could tell the notifier to listen to another.
+#[test]
+fn a_rule_that_is_too_narrow_is_told_by_what_it_lacks() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let holding = client(&ground, &server.url());
+    let name = &ground.name("L");
+    let guard = taken(&holding.reentrant_lock(name));
+    let rule = format!("&{}", super::channel(name));
+    let waiting = user(&ground, &server, &["resetchannels", &rule]);
+    let (got, _) = Waiter::start(&waiting.reentrant_lock(name), PATIENCE).end();
+    let error = got.expect_err("it may not be woken");
+    assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
+    let lacks = format!("{}:{}:wake", super::channel(name), waiting.id());
+    assert!(error.to_string().contains(&lacks), "{error}");
+    // It listened to what it may, until it was refused the other.
+    eventually(BOUND, "its link is closed", || {
+        super::listeners(&server, name) == 0
+    });
+    // As it says.
+    let rule = format!("&{}*", super::channel(name));
+    let waiting = user(&ground, &server, &["resetchannels", &rule]);
+    let waiter = Waiter::listening(&server, &waiting.reentrant_lock(name), name);
+    guard.unlock().expect("held");
+    waiter.entered();
+}
+
 #[test]
 fn one_channel_refused_does_not_disturb_the_others() {
     let ground = Ground::new();

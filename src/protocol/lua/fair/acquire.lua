@@ -5,12 +5,6 @@
 -- re-enter is gone.
 -- Runs twice with one effect: the count is absolute, the TTL is only raised, a place is kept.
 
--- The client of a waiter, and which of its waiters it is.
-local function parts(who)
-    local client, number = string.match(who, '^(.*):(%d+)$')
-    return client, tonumber(number)
-end
-
 -- Where one belongs that was passed. Only the first is ever passed, so it was first; but several may
 -- have been, and of those of one client the numbers tell who came before it.
 local function former_place(who)
@@ -84,6 +78,7 @@ if place > 0 then
 end
 local set = redis.pcall('zadd', times, whole(time + tonumber(patience)), holder)
 if fresh and type(set) == 'table' and set.err then
+    redis.call('lrem', queue, 0, holder)
     return set
 end
 if passed then
@@ -96,7 +91,7 @@ if passed then
         end
     end
 end
-if place == 0 then
+if place == 0 or left == -1 then
     return left
 end
 -- A release tells the first; an end of a lease tells nobody, and then the second is the first. So all

@@ -12,6 +12,12 @@ local function whole(number)
     return string.format('%.0f', number)
 end
 
+-- The client of a waiter, and which of its waiters it is.
+local function parts(who)
+    local client, number = string.match(who, '^(.*):(%d+)$')
+    return client, tonumber(number)
+end
+
 -- Drops those at the head who may be passed, but never `who`; answers who is first then.
 -- One without a time would stand there for ever.
 local function first(who, moment)

@@ -1,8 +1,9 @@
 -- Lowers the count of a fair hold; at 0 hands the lock to the first in the queue if that is an heir,
 -- else frees it and tells the first.
 -- ARGV: holder, count to leave, channel; then for each heir its name, lease in ms and patience in ms.
--- Reply: {n} when the n-th heir has it; how many heard of it (0 for a partial release); -1 nothing of
--- this hold is there; -2 freed, but a message was refused.
+-- Reply: {n} when the n-th heir has it; how many heard of it (0 for a partial release), or {0, how many,
+-- who is first} when that is of the holder's client; -1 nothing of this hold is there; -2 freed, but a
+-- message was refused.
 local holder, left, channel = ARGV[1], ARGV[2], ARGV[3]
 if redis.call('hexists', key, holder) == 0 then
     for at = 4, #ARGV, 3 do
@@ -33,4 +34,8 @@ for at = 4, #ARGV, 3 do
         return { (at - 1) / 3 }
     end
 end
-return announce(channel, head)
+local told = announce(channel, head)
+if told >= 0 and head and parts(head) and parts(head) == parts(holder) then
+    return { 0, told, head }
+end
+return told
