@@ -176,6 +176,31 @@ fn a_ttl_that_others_lower_is_raised_again() {
     }
 }
 
+/// The watchdog raises what others lower for all guards together. What it raised for a long lease was
+/// once what the others had when that was gone, and a process that died kept writers out for so long.
+#[test]
+fn who_stays_does_not_have_the_lease_of_who_went() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let client = connect_with(&ground, |plain| plain.lock_watchdog_timeout(secs(20)));
+    let lock = client.read_write_lock(ground.name("L"));
+    for leased in [false, true] {
+        let stays = match leased {
+            false => lock.read().expect("free"),
+            true => lock.read_with_lease(secs(20)).expect("free"),
+        };
+        let goes = lock.read_with_lease(secs(3600)).expect("its own");
+        server.cli(&["PEXPIRE", lock.name(), "5000"]);
+        eventually(SOON, "it is raised", || ttl(&server, &lock) > 3_000_000);
+        goes.unlock().expect("held");
+        assert!(stays.remaining() <= secs(20), "{:?}", stays.remaining());
+        assert!(slot(&server, &lock, stays.holder(), 1) <= 20_000);
+        assert!(ttl(&server, &lock) <= 20_000);
+        stays.unlock().expect("held");
+        assert!(fields(&server, &lock).is_empty());
+    }
+}
+
 #[test]
 fn a_field_without_a_slot_is_not_held() {
     let ground = Ground::new();
