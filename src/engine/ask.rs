@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Shared, acquire::check_lease, hold::Hold, release, thread};
+use super::{
+    Shared,
+    acquire::check_lease,
+    hold::{Hold, Raised},
+    release, thread,
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     event::LostReason,
@@ -149,12 +154,13 @@ impl Shared {
             subject,
             holder: &hold.holder,
             lease,
+            each: true,
         }]);
         // Like a release, before those who only want to acquire: its time may be running out.
         let asked = self.ask_at(Lane::Release, limit, subject, ask);
         let (renewed, sent) = asked.inspect_err(|_| self.doubt(hold))?;
         match renewed.into_iter().next() {
-            Some(Renewed::Done) if hold.confirm(Some(share), sent + lease) => Ok(()),
+            Some(Renewed::Done) if hold.confirm(Raised::For(share), sent + lease) => Ok(()),
             Some(Renewed::Done) => {
                 self.lose(hold, LostReason::Expired);
                 self.check_live(hold)

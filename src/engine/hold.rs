@@ -62,6 +62,16 @@ pub(crate) enum Keep {
     Renewed(Option<Duration>),
 }
 
+/// For whom Redis has raised a TTL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Raised {
+    /// For nobody: others may have lowered it.
+    Again,
+    For(u64),
+    /// For all acquisitions that are renewed.
+    Renewed,
+}
+
 /// How one acquisition of a hold ended; set once.
 pub(crate) type Fate = Arc<OnceLock<Ended>>;
 
@@ -235,10 +245,9 @@ impl Hold {
         Some((share.number, share.fate))
     }
 
-    /// Notes that Redis raised the TTL, for one acquisition or for all that are renewed; false when
-    /// the time was over before the answer came.
+    /// Notes that Redis raised the TTL; false when the time was over before the answer came.
     #[must_use]
-    pub(crate) fn confirm(&self, share: Option<u64>, deadline: Instant) -> bool {
+    pub(crate) fn confirm(&self, raised: Raised, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         if state.is_over() {
             state.doubtful = true;
@@ -246,10 +255,10 @@ impl Hold {
         }
         state.note_span(deadline);
         for one in &mut state.shares {
-            let until = match (share, one.renewed) {
-                (Some(number), _) if number == one.number => deadline,
-                (None, Renewed::ForEver) => deadline,
-                (None, Renewed::Until(end)) => deadline.min(end),
+            let until = match (raised, one.renewed) {
+                (Raised::For(number), _) if number == one.number => deadline,
+                (Raised::Renewed, Renewed::ForEver) => deadline,
+                (Raised::Renewed, Renewed::Until(end)) => deadline.min(end),
                 _ => continue,
             };
             one.end = one.end.max(until);

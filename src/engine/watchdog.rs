@@ -11,7 +11,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{Shared, hold::Hold, orphan::Orphan};
+use super::{
+    Shared,
+    hold::{Hold, Raised},
+    orphan::Orphan,
+};
 use crate::{
     error::{Error, ErrorKind},
     event::{Event, LostReason},
@@ -125,14 +129,14 @@ pub(crate) fn run(shared: &Shared) {
         }
         if renewals.is_due() {
             let began = Instant::now();
-            let renewed = rounds.renew(&|hold| hold.wanted(timeout));
+            let renewed = rounds.renew(Purpose::Renew(timeout));
             renewals.went(renewed, began);
             shared.transport.trim(IDLE);
         }
         if assertions.is_due() && asserts {
             let began = Instant::now();
             shared.registry.look_for_asserted();
-            let asserted = rounds.renew(&Hold::asserted);
+            let asserted = rounds.renew(Purpose::Assert);
             assertions.went(asserted, began);
         }
         if beats.is_due() {
@@ -187,6 +191,32 @@ impl Pace {
     }
 }
 
+/// What a round over the holds is for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// They live as long as they are believed in, whoever lowered that.
+    Assert,
+    /// Those that are renewed live on for so long.
+    Renew(Duration),
+}
+
+impl Purpose {
+    /// How long it wants this hold to live, if it does.
+    fn wants(self, hold: &Hold) -> Option<Duration> {
+        match self {
+            Self::Assert => hold.asserted(),
+            Self::Renew(timeout) => hold.wanted(timeout),
+        }
+    }
+
+    fn raised(self) -> Raised {
+        match self {
+            Self::Assert => Raised::Again,
+            Self::Renew(_) => Raised::Renewed,
+        }
+    }
+}
+
 struct Rounds<'a> {
     shared: &'a Shared,
     link: Link,
@@ -204,15 +234,15 @@ impl Rounds<'_> {
         }
     }
 
-    /// Has every hold live on for as long as `wants` says; false if one has to be tried again soon.
-    fn renew(&mut self, wants: &dyn Fn(&Hold) -> Option<Duration>) -> bool {
-        let mut batches = self.batches(wants);
+    /// Has every hold live on as the purpose wants; false if one has to be tried again soon.
+    fn renew(&mut self, purpose: Purpose) -> bool {
+        let mut batches = self.batches(purpose);
         let mut well = true;
         while let Some(batch) = batches.pop_front() {
             if self.shared.watchdog.stopped().is_some() {
                 return true;
             }
-            match self.renew_batch(&batch, wants) {
+            match self.renew_batch(&batch, purpose) {
                 Ok(all) => well &= all,
                 Err(error) if is_link_trouble(&error) || !self.link.is_open() => {
                     let rest = batch.into_iter().chain(batches.into_iter().flatten());
@@ -235,10 +265,10 @@ impl Rounds<'_> {
     }
 
     /// The holds to renew, a kind at a time, the most urgent first.
-    fn batches(&self, wants: &dyn Fn(&Hold) -> Option<Duration>) -> VecDeque<Vec<Arc<Hold>>> {
+    fn batches(&self, purpose: Purpose) -> VecDeque<Vec<Arc<Hold>>> {
         let mut kinds: BTreeMap<&str, Vec<Arc<Hold>>> = BTreeMap::new();
         for hold in self.shared.registry.all() {
-            if wants(&hold).is_some() {
+            if purpose.wants(&hold).is_some() {
                 let kind = hold.subject.kind.name();
                 kinds.entry(kind).or_default().push(hold);
             }
@@ -253,16 +283,12 @@ impl Rounds<'_> {
     }
 
     /// Renews in one request; false if some were not, though the server took the request.
-    fn renew_batch(
-        &mut self,
-        batch: &[Arc<Hold>],
-        wants: &dyn Fn(&Hold) -> Option<Duration>,
-    ) -> Result<bool, Error> {
+    fn renew_batch(&mut self, batch: &[Arc<Hold>], purpose: Purpose) -> Result<bool, Error> {
         // First the connection, which may take a while: the times below count from now.
         self.link.open(self.timeout)?;
         let wanted: Vec<(&Arc<Hold>, Duration)> = batch
             .iter()
-            .filter_map(|hold| Some((hold, wants(hold)?)))
+            .filter_map(|hold| Some((hold, purpose.wants(hold)?)))
             .collect();
         let Some((first, _)) = wanted.first() else {
             return Ok(true);
@@ -273,6 +299,7 @@ impl Rounds<'_> {
                 subject: &hold.subject,
                 holder: &hold.holder,
                 lease: *ttl,
+                each: matches!(purpose, Purpose::Renew(_)),
             })
             .collect();
         let ask = first.subject.kind.renew(&renewals);
@@ -285,7 +312,7 @@ impl Rounds<'_> {
         let mut well = true;
         for ((hold, ttl), result) in wanted.into_iter().zip(results) {
             match result {
-                Renewed::Done if hold.confirm(None, sent + ttl) => {}
+                Renewed::Done if hold.confirm(purpose.raised(), sent + ttl) => {}
                 // Released meanwhile by its own guard: then it was not lost.
                 _ if !self.shared.registry.contains(hold) => {}
                 Renewed::Done => self.shared.lose(hold, LostReason::Expired),

@@ -194,6 +194,9 @@ pub(crate) struct Renewal<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) holder: &'a Arc<str>,
     pub(crate) lease: Duration,
+    /// Whether for each acquisition of the hold; else for the hold as a whole, so that who is left when one
+    /// is released has no more time by it. Only a kind whose holds live by their leases looks at it.
+    pub(crate) each: bool,
 }
 
 #[derive(Debug, PartialEq)]

@@ -121,6 +121,7 @@ impl Kind for Read {
                 stem(hold.subject),
                 Argument::Text(Arc::clone(hold.holder)),
                 Argument::Int(millis(hold.lease)),
+                Argument::Int(hold.each.into()),
             ]
         });
         Ask {

@@ -1,7 +1,7 @@
 //! The clock of a hold, and its shares.
 
 use super::*;
-use crate::protocol::Reentrant;
+use crate::protocol::{Read, Reentrant};
 
 fn hold() -> Hold {
     let subject = Subject::new(&Reentrant, "L".into(), "L".into());
@@ -17,7 +17,7 @@ fn the_clock_only_moves_forward() {
     let hold = hold();
     hold.grant(Keep::Leased, after(60_000));
     hold.grant(Keep::Leased, after(1));
-    assert!(hold.confirm(None, after(2)));
+    assert!(hold.confirm(Raised::Renewed, after(2)));
     assert!(hold.remaining() > Duration::from_secs(50));
 }
 
@@ -31,13 +31,36 @@ fn lost_by_its_own_clock_with_nobody_looking() {
         Ended::Lost(LostReason::Expired)
     );
     assert!(!hold.is_held());
-    assert!(!hold.confirm(None, after(60_000)), "a late answer");
+    assert!(
+        !hold.confirm(Raised::Renewed, after(60_000)),
+        "a late answer"
+    );
     assert!(
         hold.grant(Keep::Leased, after(60_000)).is_none(),
         "a late answer"
     );
     assert!(!hold.is_held());
     assert!(hold.is_doubtful());
+}
+
+/// The lease of one was once that of all who were renewed beside it.
+#[test]
+fn who_stays_has_its_own_time() {
+    let subject = Subject::new(&Read, "L".into(), "L".into());
+    let hold = Hold::new(Arc::new(subject), "u:1".into(), None, Duration::ZERO);
+    let renewed = Keep::Renewed(None);
+    hold.grant(renewed, after(30_000)).expect("new");
+    let (long, _) = hold.grant(Keep::Leased, after(3_600_000)).expect("held");
+    let (short, _) = hold.grant(renewed, after(30_000)).expect("held");
+    assert!(hold.confirm(Raised::Again, after(3_600_000)));
+    assert!(hold.remaining() > Duration::from_secs(3_500));
+    let left = hold.begin_release(long);
+    assert!(left.lives <= Duration::from_secs(30), "{left:?}");
+    hold.end_share(long);
+    // Renewed for somebody who leaves meanwhile too.
+    hold.begin_release(short);
+    assert!(hold.confirm(Raised::For(short), after(60_000)));
+    assert!(hold.remaining() <= Duration::from_secs(30));
 }
 
 #[test]

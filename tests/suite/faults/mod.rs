@@ -86,7 +86,7 @@ const KINDS: &[Kind] = &[
         hands_over: false,
         count_is_put_right: false,
         // A renewal, which is also how a lease is asserted, has this many words, and nothing else has.
-        is_call: |request| !request.starts_with(b"*7\r\n"),
+        is_call: |request| !request.starts_with(b"*8\r\n"),
     },
     Kind {
         name: "write",

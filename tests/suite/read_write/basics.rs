@@ -134,14 +134,52 @@ fn a_downgrade_is_kept_as_the_writer_was() {
 fn a_lost_writer_cannot_be_downgraded() {
     let ground = Ground::new();
     let server = ground.server();
-    let client = connect(&ground);
-    let lock = client.read_write_lock(ground.name("L"));
-    let writing = lock.write().expect("free");
-    server.cli(&["DEL", lock.name()]);
-    let (error, writing) = writing.downgrade().expect_err("lost");
-    assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (ours.read_write_lock(&name), theirs.read_write_lock(&name));
+    for next in ["nobody", "a reader", "a writer"] {
+        let writing = lock.write().expect("free");
+        assert!(other.write_lock().force_unlock().expect("answered"));
+        let reader = (next == "a reader").then(|| other.read().expect("free"));
+        let writer = (next == "a writer").then(|| other.write().expect("free"));
+        let before = fields(&server, &lock);
+        let (error, writing) = writing.downgrade().expect_err(next);
+        assert_eq!(error.kind(), ErrorKind::NotHeld, "{next}: {error}");
+        assert!(!writing.is_held());
+        drop(writing);
+        assert_eq!(fields(&server, &lock), before, "{next}: it left something");
+        assert_eq!(ours.state().holds, 0);
+        reader.map_or(Ok(()), |one| one.unlock()).expect("held");
+        writer.map_or(Ok(()), |one| one.unlock()).expect("held");
+    }
+}
+
+/// Its old guards would believe again in what they do not have.
+#[test]
+fn who_lost_it_begins_anew() {
+    let ground = Ground::new();
+    let (ours, theirs) = (connect(&ground), connect(&ground));
+    let name = ground.name("L");
+    let (lock, other) = (ours.read_write_lock(&name), theirs.read_write_lock(&name));
+    let writing = lock.write_with_lease(secs(60)).expect("free");
+    assert!(other.write_lock().force_unlock().expect("answered"));
+    let next = lock.try_write().expect("answered").expect("free");
+    assert_ne!(next.holder(), writing.holder());
     assert!(!writing.is_held());
-    assert!(fields(&server, &lock).is_empty(), "nothing is left of it");
+    assert_eq!(lock.write_lock().hold_count().expect("answered"), 1);
+    drop(writing);
+    next.verify().expect("it writes");
+    next.unlock().expect("held");
+
+    let reading = lock.read_with_lease(secs(60)).expect("free");
+    assert!(other.read_lock().force_unlock().expect("answered"));
+    let next = lock.try_read().expect("answered").expect("free");
+    assert_ne!(next.holder(), reading.holder());
+    assert!(!reading.is_held());
+    assert_eq!(lock.read_lock().hold_count().expect("answered"), 1);
+    drop(reading);
+    next.verify().expect("it reads");
+    next.unlock().expect("held");
 }
 
 #[test]
@@ -213,57 +251,6 @@ fn readers_enter_by_one_request_each() {
     });
     assert_eq!(server.script_calls() - before, 16);
     first.unlock().expect("held");
-}
-
-#[test]
-fn writers_hand_over_by_one_request_each() {
-    let ground = Ground::new();
-    let server = ground.server();
-    let client = connect(&ground);
-    let lock = client.read_write_lock(ground.name("L"));
-    lock.write().expect("free").unlock().expect("held");
-    let first = lock.write().expect("free");
-    let before = thread::scope(|scope| {
-        for _ in 0..5 {
-            scope.spawn(|| lock.write().expect("its turn").unlock().expect("held"));
-        }
-        eventually(SOON, "all wait", || client.state().waiters == 5);
-        let before = server.script_calls();
-        first.unlock().expect("held");
-        before
-    });
-    // Each release also lets the next one in. The first in line may have looked by itself, once.
-    let scripts = server.script_calls() - before;
-    assert!((6..=7).contains(&scripts), "{scripts}");
-}
-
-#[test]
-fn writers_of_one_client_hand_over_unless_a_reader_waits() {
-    let ground = Ground::new();
-    let client = connect(&ground);
-    let lock = client.read_write_lock(ground.name("L"));
-    thread::scope(|scope| {
-        let writing = lock.write().expect("free");
-        let threads: Vec<_> = (0..4)
-            .map(|number| {
-                let lock = &lock;
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        match number {
-                            0 => lock.read().expect("let in").unlock(),
-                            _ => lock.write().expect("its turn").unlock(),
-                        }
-                        .expect("held");
-                    }
-                })
-            })
-            .collect();
-        eventually(SOON, "all wait", || client.state().waiters == 4);
-        writing.unlock().expect("held");
-        for thread in threads {
-            thread.join().expect("ends well");
-        }
-    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod handing_over;
 mod late;
 mod leases;
 mod limits;
@@ -34,6 +35,12 @@ fn slot(server: &Server, lock: &ReadWriteLock, reader: &str, number: u32) -> i64
 
 fn ttl(server: &Server, lock: &ReadWriteLock) -> i64 {
     server.connection().pttl(lock.name()).expect("PTTL")
+}
+
+/// What Redis must say at least, in ms, that was asked before the guard was: it counts in whole
+/// milliseconds, by a clock of its own.
+fn believed(remaining: Duration) -> i64 {
+    i64::try_from(remaining.as_millis()).expect("it is short") - 3
 }
 
 const fn secs(seconds: u64) -> Duration {

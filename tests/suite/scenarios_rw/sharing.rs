@@ -6,7 +6,46 @@ use super::{
     SOON, forget_slot, is_free, left, locked, of_another_client, other_thread, passed_since,
     refused, secs, taken,
 };
-use crate::support::{Ground, connect, eventually};
+use crate::support::{Ground, connect, connect_to, eventually, launch::free_port};
+
+/// `RedissonReadWriteLockTest.testInCluster`
+///
+/// The node has the slot of this lock alone: all keys of a lock must be in it.
+#[test]
+fn test_in_cluster() {
+    let ground = Ground::new();
+    // Ten thousand above it is another port of the node.
+    let port = std::iter::repeat_with(free_port).find(|port| *port < 50_000);
+    let server = ground.server_with(|plain| {
+        plain
+            .prefer_port(port.expect("there are many"))
+            .arg("cluster-enabled", "yes")
+            .arg("cluster-require-full-coverage", "no")
+    });
+    let ask = |words: &[&str]| server.cli(words);
+    for name in [ground.name("L"), format!("{{{}}}:a", ground.name("M"))] {
+        let slot: u64 =
+            redis::from_redis_value(ask(&["CLUSTER", "KEYSLOT", &name])).expect("a slot");
+        ask(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
+        eventually(SOON, "the node serves it", || {
+            let info: String = redis::from_redis_value(ask(&["CLUSTER", "INFO"])).expect("text");
+            info.contains("cluster_state:ok")
+        });
+        let client = connect_to(&ground, &server.url(), |plain| plain);
+        let lock = client.read_write_lock(&name);
+        let writing = lock.write().expect("free");
+        let reading = lock.read().expect("its own");
+        writing.unlock().expect("held");
+        let again = lock.read().expect("its own");
+        lock.inspect().expect("answered");
+        again.extend(secs(60)).expect("held");
+        for reader in [reading, again] {
+            reader.verify().expect("it reads");
+            reader.unlock().expect("held");
+        }
+        assert!(is_free(&lock));
+    }
+}
 
 /// `RedissonReadWriteLockTest.testReadLockIsLocked`
 #[test]

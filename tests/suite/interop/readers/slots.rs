@@ -132,9 +132,10 @@ fn a_java_reader_that_dies_takes_no_other_with_it() {
             return;
         };
         let lock = &scene.ground.name("L");
+        // First, so that its start does not take from the lease.
+        let process = scene.process(Side::Java);
         let reading = scene.sits(Side::Rust, READ, "t1");
         reading.says("tryLockWL 0 20000", lock, "true");
-        let process = scene.process(Side::Java);
         let dying = Seat::new(&process, Side::Java, "A", READ);
         dying.says("lock", lock, "null");
         let low = eventually(BOUND, "its watchdog has lowered the TTL", || {
