@@ -8,7 +8,7 @@ local function renew(key, stem, holder, ttl)
         return 0
     end
     -- All of them, also those that are gone: a release that runs later takes the topmost away.
-    for number = math.max(counted(count), 1), 1, -1 do
+    for number = math.max(topmost(stem, holder, count), 1), 1, -1 do
         local name = slot(stem, holder, number)
         -- PEXPIRE first: it passes when the server has no memory left, and lets the rest pass.
         raise(name, ttl)
