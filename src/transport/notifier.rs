@@ -298,7 +298,7 @@ struct Reader<'a> {
     idle_since: Option<Instant>,
 }
 
-enum Heard {
+pub(super) enum Heard {
     Confirmed(Vec<u8>),
     Left,
     Message(Vec<u8>),
@@ -436,7 +436,7 @@ impl Reader<'_> {
 }
 
 /// Confirmations and messages, as RESP2 and RESP3 write them.
-fn heard(value: Value) -> Heard {
+pub(super) fn heard(value: Value) -> Heard {
     let (kind, mut parts) = match value {
         Value::Array(mut parts) if parts.len() >= 2 => {
             let Value::BulkString(kind) = parts.remove(0) else {
