@@ -73,8 +73,10 @@ fn a_holder_and_a_waiter_have_an_answer_whatever_is_written_over_them() {
                             let got = in_time(&what, WAITS, || theirs.any.try_lock_for(WAITS));
                             got.map(|guard| guard.map(AnyGuard::unlock))
                         });
-                        // A MultiLock waits for one of its members; each is one waiter.
-                        eventually(SOON, "it waits", || waiting.state().waiters == 1);
+                        // On a busy machine its time may be over before this is seen.
+                        eventually(SOON, "it waits", || {
+                            waiting.state().waiters == 1 || waiter.is_finished()
+                        });
                         let before = server.script_calls();
                         let began = Instant::now();
                         write(&mut redis, &name, line).expect(line);
