@@ -92,14 +92,17 @@ fn face(client: &Client, kind: &str, name: &str) -> Face {
 /// mebibyte, `EMPTY` nothing, `NOW+n` a time by the server's clock in so many ms, `{H}` the field of who
 /// holds it now.
 fn write(redis: &mut redis::Connection, name: &str, line: &str) -> RedisResult<()> {
-    for command in line.split(" | ").filter(|command| !command.is_empty()) {
+    // At once: who waits must not enter between two of them.
+    let mut all = redis::pipe();
+    all.atomic();
+    for command in line.split(" | ") {
         let mut words = redis::Cmd::new();
         for word in command.split_whitespace() {
             words.arg(meant(redis, name, word)?);
         }
-        words.query::<redis::Value>(redis)?;
+        all.add_command(words);
     }
-    Ok(())
+    all.query::<redis::Value>(redis).map(drop)
 }
 
 fn meant(redis: &mut redis::Connection, name: &str, word: &str) -> RedisResult<Vec<u8>> {

@@ -8,7 +8,7 @@ use redis::Commands;
 use super::{BOUND, calls};
 use crate::support::{Ground, Server, eventually, watched};
 
-const WATCHDOG: Duration = Duration::from_millis(900);
+const WATCHDOG: Duration = Duration::from_secs(3);
 
 const LEASE: Duration = Duration::from_secs(60);
 
