@@ -356,7 +356,10 @@ impl Shared {
     fn malformed(&self, Malformed(reply): Malformed) -> Error {
         Error::new(
             ErrorKind::Protocol,
-            format!("the server answered something unexpected: {reply:?}"),
+            format!(
+                "the server answered something unexpected: {}",
+                Shortened(&format!("{reply:?}"))
+            ),
         )
     }
 }

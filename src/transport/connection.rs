@@ -13,7 +13,7 @@ use super::{
     wire::{self, Form},
 };
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, Shortened},
     protocol::{Call, Reply, Request},
 };
 
@@ -225,7 +225,11 @@ impl Connection {
     pub(super) fn nonsense(&self, value: &Value) -> Error {
         Error::new(
             ErrorKind::Protocol,
-            format!("{} answered something unexpected: {value:?}", self.server),
+            format!(
+                "{} answered something unexpected: {}",
+                self.server,
+                Shortened(&format!("{value:?}"))
+            ),
         )
     }
 

@@ -5,6 +5,8 @@ mod connection;
 mod dial;
 mod endpoint;
 mod failure;
+#[cfg(test)]
+mod garbage;
 mod gate;
 mod link;
 mod notifier;

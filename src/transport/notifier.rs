@@ -15,6 +15,8 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use self::reader::Reader;
+#[cfg(test)]
+pub(super) use self::reader::heard;
 use super::{connection::Trouble, endpoint::Endpoint};
 use crate::error::{Error, Result};
 

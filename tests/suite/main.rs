@@ -6,6 +6,7 @@ mod selftest;
 mod support;
 
 mod api;
+mod bad_data;
 mod basics;
 mod connecting;
 mod fair;

@@ -37,7 +37,7 @@ fn a_lock_that_cannot_end_is_not_taken() {
 /// The access list that the documents give, and nothing more.
 #[test]
 fn the_documented_access_list_is_enough() {
-    let text = include_str!("../../docs/compatibility.md");
+    let text = include_str!("../../docs/operations.md");
     let block = text.split("```text\n").nth(1).expect("an access list");
     let block = block.split("```").next().expect("its end");
     let words: Vec<&str> = block

@@ -30,7 +30,7 @@ pub(super) struct Reader<'a> {
     idle_since: Option<Instant>,
 }
 
-enum Heard {
+pub(in crate::transport) enum Heard {
     Confirmed(Vec<u8>),
     Left,
     Message(Vec<u8>),
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Confirmations and messages, as RESP2 and RESP3 write them.
-fn heard(value: Value) -> Heard {
+pub(in crate::transport) fn heard(value: Value) -> Heard {
     let (kind, mut parts) = match value {
         Value::Array(mut parts) if parts.len() >= 2 => {
             let Value::BulkString(kind) = parts.remove(0) else {

@@ -2,16 +2,18 @@
 
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use lockson::{AnyLock, Client, ErrorKind};
+use lockson::{AnyLock, CancelToken, Client, ErrorKind};
 
 use crate::support::{Ground, eventually, launch::free_port, log_everything, logged, watched};
 
 /// Nothing else in the process contains it.
 const CANARY: &str = "cAnArY7351";
+
+const BOUND: Duration = Duration::from_secs(10);
 
 #[test]
 fn a_right_password_is_not_shown() {
@@ -64,6 +66,60 @@ fn a_wrong_password_is_not_shown() {
     }
     let provided = Client::builder().password_provider(|| Ok(CANARY.to_owned()));
     shown.thrown(&provided.connect(&server.url()).expect_err("wrong"));
+    shown.nowhere();
+}
+
+/// What is told of by itself: events, and the log lines of the threads.
+#[test]
+fn a_password_that_was_changed_is_not_told_of() {
+    let ground = Ground::new();
+    let shown = Shown::new();
+    let server = ground.server_with(|plain| plain.password(CANARY));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let url = format!("redis://:{CANARY}@{}/", server.addr());
+    let heard = Arc::clone(&told);
+    let builder = Client::builder()
+        .lock_watchdog_timeout(Duration::from_millis(900))
+        .on_event(move |event| {
+            let text = format!("{event:?} {event:#?}");
+            heard.lock().expect("not poisoned").push(text);
+        });
+    let client = watched(&ground, builder.connect(&url));
+    let lock = client.reentrant_lock(ground.name("L"));
+    let guard = lock.try_lock().expect("answered").expect("free");
+    let mut admin = server.connection();
+    let mut run = |words: &[&str]| {
+        let mut command = redis::Cmd::new();
+        command.arg(words);
+        command.query::<redis::Value>(&mut admin).expect("answered")
+    };
+    let token = CancelToken::new();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.options().cancel(&token).acquire_owned().map(drop));
+        eventually(BOUND, "it listens", || {
+            let channels = run(&["PUBSUB", "CHANNELS"]);
+            channels != redis::Value::Array(vec![])
+        });
+        run(&["CONFIG", "SET", "requirepass", "another"]);
+        for of in ["pubsub", "normal"] {
+            run(&["CLIENT", "KILL", "TYPE", of, "SKIPME", "yes"]);
+        }
+        for what in ["RenewalFailed", "NotifierDisconnected", "Lost"] {
+            eventually(BOUND, what, || {
+                let told = told.lock().expect("not poisoned");
+                told.iter().any(|text| text.contains(what))
+            });
+        }
+        run(&["CONFIG", "SET", "requirepass", CANARY]);
+        token.cancel();
+        if let Err(error) = waiter.join().expect("no panic") {
+            shown.thrown(&error);
+        }
+    });
+    shown.thrown(&guard.unlock().expect_err("lost"));
+    for text in told.lock().expect("not poisoned").iter() {
+        shown.see(text.clone());
+    }
     shown.nowhere();
 }
 

@@ -5,6 +5,7 @@ mod ending;
 mod pool;
 mod refusals;
 mod repeating;
+mod rights;
 mod stale;
 #[cfg(feature = "tls")]
 mod tls;

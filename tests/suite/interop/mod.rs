@@ -114,6 +114,7 @@ table! {
         scenarios::end_of_lease,
         scenarios::names_and_channels,
         waits::release_lets_the_waiting_other_in,
+        waits::braces_do_not_keep_the_message,
         waits::watchdog_keeps_the_waiting_other_out,
         waits::killed_holder,
         waits::who_gives_up_leaves_nothing,
@@ -134,6 +135,7 @@ table! {
         reads::end_of_lease,
         reads::names_and_channels,
         waits::release_lets_the_waiting_other_in,
+        waits::braces_do_not_keep_the_message,
         waits::watchdog_keeps_the_waiting_other_out,
         waits::killed_holder,
         waits::who_gives_up_leaves_nothing,
@@ -146,6 +148,7 @@ table! {
     }
     scenarios {
         waits::release_lets_the_waiting_other_in,
+        waits::braces_do_not_keep_the_message,
         waits::watchdog_keeps_the_waiting_other_out,
         waits::killed_holder,
         waits::who_gives_up_leaves_nothing,

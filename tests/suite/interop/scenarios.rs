@@ -199,12 +199,15 @@ pub(super) fn names_and_channels(pair: &Pair<'_>) {
 
 /// With what stands behind the colon of a channel. Any opening brace keeps the name from being
 /// wrapped, also one that makes no hash tag.
-pub(super) const NAMES: [(&str, &str); 7] = [
+pub(super) const NAMES: [(&str, &str); 10] = [
     ("plain", "{plain}"),
     ("{a}b", "{a}b"),
     ("x{a}y", "x{a}y"),
     ("{a", "{a"),
     ("a}b", "{a}b}"),
+    ("{}", "{}"),
+    ("{}x", "{}x"),
+    ("}{", "}{"),
     ("naïve-锁-%20%", "{naïve-锁-%20%}"),
     ("a:b,c/d*?[e]\\\"'", "{a:b,c/d*?[e]\\\"'}"),
 ];

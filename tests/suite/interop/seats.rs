@@ -147,9 +147,13 @@ impl Pair<'_> {
     /// How many channels of this lock somebody listens to: a fair waiter has one of its own.
     #[track_caller]
     pub(super) fn listeners(&self, lock: &str) -> usize {
+        let wrapped = match lock.contains('{') {
+            true => lock.to_owned(),
+            false => format!("{{{lock}}}"),
+        };
         let channels: Vec<String> = redis::cmd("PUBSUB")
             .arg("CHANNELS")
-            .arg(format!("{}:{{{lock}}}*", self.kind.channel))
+            .arg(format!("{}:{wrapped}*", self.kind.channel))
             .query(&mut self.redis())
             .expect("PUBSUB CHANNELS");
         let own_affair = |channel: &&String| channel.ends_with(":wake");

@@ -38,6 +38,23 @@ pub(super) fn release_lets_the_waiting_other_in(pair: &Pair<'_>) {
     assert!(times.iter().all(|time| *time < SOON), "{times:?}");
 }
 
+/// Both sides must meet on one channel whatever the name.
+pub(super) fn braces_do_not_keep_the_message(pair: &Pair<'_>) {
+    let (first, second) = (&pair.first, &waiter(pair));
+    for lock in ["{a}b", "a{b}c", "{}x", "}{", "a}b", "{a"] {
+        first.says("tryLockWL 0 60000", lock, "true");
+        second.says("tryLock", lock, "false");
+        let waiting = waits(pair, second, "tryLockW 15000", lock);
+        first.says("unlock", lock, "null");
+        let released = Instant::now();
+        got(waiting, lock);
+        let took = released.elapsed();
+        assert!(took < SOON, "{lock}: {took:?}");
+        second.says("unlock", lock, "null");
+        assert_eq!(pair.hash(lock), BTreeMap::new());
+    }
+}
+
 pub(super) fn watchdog_keeps_the_waiting_other_out(pair: &Pair<'_>) {
     let (first, second) = (&pair.first, &waiter(pair));
     let lock = &pair.name();

@@ -1,7 +1,11 @@
 //! Messages that nobody should send.
 
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
+use lockson::{AnyLock, Client};
 use redis::Commands;
 
 use super::{BOUND, LATE, channel, channels, contended, pair};
@@ -60,4 +64,83 @@ fn a_flood_of_forged_messages_is_survived() {
     let released = Instant::now();
     let late = waiter.entered().saturating_duration_since(released);
     assert!(late < LATE, "{late:?}");
+}
+
+/// Garbage and forged releases on the channels of the other kinds. Each message costs an attempt of
+/// each line at most, and no line has two attempts under way: many messages cost fewer.
+#[test]
+fn a_flood_on_any_channel_costs_no_more_than_its_messages() {
+    const FLOOD: usize = 2_000;
+    const READERS: u64 = 3;
+    let ground = Ground::alone();
+    let server = ground.server();
+    let (waiting, holding) = pair(&ground);
+    let mut redis = server.connection();
+    for kind in ["fair", "write", "read"] {
+        let name = ground.name(kind);
+        let lock = |client: &Client| -> AnyLock {
+            match kind {
+                "fair" => client.fair_lock(&name).into(),
+                "write" => client.read_write_lock(&name).write_lock().into(),
+                _ => client.read_write_lock(&name).read_lock().into(),
+            }
+        };
+        let held: AnyLock = match kind {
+            "fair" => holding.fair_lock(&name).into(),
+            _ => holding.read_write_lock(&name).write_lock().into(),
+        };
+        let guard = held.try_lock().expect("answered").expect("free");
+        let waiters = if kind == "read" { READERS } else { 1 };
+        thread::scope(|scope| {
+            let lines: Vec<_> = (0..waiters)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let guard = lock(&waiting).lock().expect("its turn comes");
+                        let at = Instant::now();
+                        guard.unlock().expect("held");
+                        at
+                    })
+                })
+                .collect();
+            let channel = eventually(BOUND, "it listens", || {
+                let ours = |one: &String| one.contains(&name) && !one.ends_with(":wake");
+                channels(&server).into_iter().find(ours)
+            });
+            eventually(BOUND, "all wait", || {
+                waiting.state().waiters as u64 == waiters
+            });
+            // What they ask when they begin to listen is no part of it.
+            thread::sleep(Duration::from_millis(200));
+            let before = server.script_calls();
+            let mut flood = redis::pipe();
+            for place in 0..FLOOD {
+                let message = match place % 4 {
+                    0 => GARBAGE[place / 4 % GARBAGE.len()],
+                    1 => b"1",
+                    _ => b"0",
+                };
+                flood.cmd("PUBLISH").arg(&channel).arg(message).ignore();
+            }
+            flood.query::<()>(&mut redis).expect("PUBLISH");
+            eventually(BOUND, "the flood is over", || {
+                let seen = server.script_calls();
+                thread::sleep(Duration::from_millis(200));
+                seen == server.script_calls()
+            });
+            let calls = server.script_calls() - before;
+            println!("{kind}: {FLOOD} messages, {waiters} waiters: {calls} attempts");
+            assert!(calls > 0, "it was heard");
+            assert!(
+                calls <= (FLOOD as u64 + 1) * waiters,
+                "{kind}: {calls} attempts"
+            );
+            guard.unlock().expect("held");
+            let released = Instant::now();
+            for line in lines {
+                let late = line.join().expect("no panic");
+                let late = late.saturating_duration_since(released);
+                assert!(late < LATE, "{kind}: {late:?}");
+            }
+        });
+    }
 }

@@ -73,11 +73,11 @@ end
 -- A lock without an end is looked after now and then: long before ten seconds.
 local time = moment + (left == -1 and 10000 or math.max(0, left)) + place * tonumber(ARGV[5])
 if place > 0 then
-    local ahead = redis.call('zscore', times, redis.call('lindex', queue, place - 1))
-    time = math.max(time, tonumber(ahead or 0))
+    time = math.max(time, time_of(redis.call('lindex', queue, place - 1)) or 0)
 end
 local set = redis.pcall('zadd', times, whole(time + tonumber(patience)), holder)
 if fresh and type(set) == 'table' and set.err then
+    -- Who was refused does not come back to leave.
     redis.call('lrem', queue, 0, holder)
     return set
 end
@@ -101,5 +101,4 @@ if left >= 0 then
     return math.max(left, later)
 end
 -- Free, and the first has not come yet: it is on its way, or dead.
-local before = redis.call('zscore', times, redis.call('lindex', queue, 0))
-return math.max(1, math.min(later, tonumber(before or 0) - moment))
+return math.max(1, math.min(later, (time_of(head) or 0) - moment))

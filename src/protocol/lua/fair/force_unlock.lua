@@ -4,4 +4,4 @@
 if redis.call('del', key) == 0 then
     return -1
 end
-return announce(ARGV[1], first(nil, now()))
+return announce(ARGV[1], successor())

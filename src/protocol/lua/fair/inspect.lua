@@ -4,8 +4,8 @@
 local moment = now()
 local waiters = {}
 for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
-    local time = redis.call('zscore', times, waiter)
+    local time = time_of(waiter)
     table.insert(waiters, waiter)
-    table.insert(waiters, time and whole(tonumber(time) - moment) or '')
+    table.insert(waiters, time and whole(time - moment) or '')
 end
 return { redis.call('pttl', key), redis.call('hgetall', key), waiters }

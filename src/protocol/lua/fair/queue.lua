@@ -18,6 +18,13 @@ local function parts(who)
     return client, tonumber(number)
 end
 
+-- From when `who` may be passed; nil for one that has no such time. One without an end is none: who
+-- came behind it would get no end either.
+local function time_of(who)
+    local time = tonumber(redis.call('zscore', times, who))
+    return time and time < math.huge and time or nil
+end
+
 -- Drops those at the head who may be passed, but never `who`; answers who is first then.
 -- One without a time would stand there for ever.
 local function first(who, moment)
@@ -26,8 +33,8 @@ local function first(who, moment)
         if not head or head == who then
             return head
         end
-        local score = redis.call('zscore', times, head)
-        if score and tonumber(score) > moment then
+        local time = time_of(head)
+        if time and time > moment then
             return head
         end
         redis.call('zrem', times, head)
@@ -61,6 +68,13 @@ local function point_out(channel, ttl)
     if head then
         redis.pcall('publish', channel .. ':' .. head, '0')
     end
+end
+
+-- Who is first when the lock was freed; nil also where something else stands at the names of the
+-- queue: that is no reason not to tell the others.
+local function successor()
+    local fine, head = pcall(first, nil, now())
+    return fine and head or nil
 end
 
 -- Tells the first in the queue, and who waits on the plain lock of this name.

@@ -23,7 +23,7 @@ end
 local ttl = redis.call('pttl', key)
 -- What frees memory comes first: it passes when the server has none left, and lets the rest pass.
 redis.call('del', key)
-local head = first(nil, now())
+local head = successor()
 for at = 4, #ARGV, 3 do
     -- Waiters elsewhere sleep for the TTL that they have read: a shorter lease must be announced.
     if ARGV[at] == head and ttl <= tonumber(ARGV[at + 1]) then

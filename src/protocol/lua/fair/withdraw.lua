@@ -14,7 +14,7 @@ end
 -- The first may have been told that the lock is free: then that is for the next.
 local ttl = redis.call('pttl', key)
 if held or (place == 0 and ttl == -2) then
-    return announce(channel, first(nil, now()))
+    return announce(channel, successor())
 end
 if place == 0 and ttl >= 0 then
     point_out(channel, ttl)

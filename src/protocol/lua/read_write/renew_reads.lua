@@ -8,7 +8,7 @@ local function renew(key, stem, holder, ttl, each)
     if not count then
         return 0
     end
-    local top = math.max(counted(count), 1)
+    local top = math.max(topmost(stem, holder, count), 1)
     -- Also those that are gone: a release that runs later takes the topmost away.
     for number = top, each == '1' and 1 or top, -1 do
         local name = slot(stem, holder, number)

@@ -3,8 +3,9 @@
 -- long as that acquisition. Who has no slot left is not there any more, whatever its field says.
 -- The stem is what the names of all slots of a lock begin with.
 
--- What others wrote into a field may be no count: nobody walks for ever.
+-- What others wrote into a field may be no count, and its name a megabyte: nobody walks for ever.
 local MOST_SLOTS = 4096
+local MOST_BYTES = 16 * 1024 * 1024
 
 local function slot(stem, reader, number)
     -- Joined, not formatted: '%s' ends at a NUL.
@@ -12,13 +13,21 @@ local function slot(stem, reader, number)
 end
 
 local function counted(value)
-    return math.min(math.floor(tonumber(value) or 0), MOST_SLOTS)
+    local count = tonumber(value)
+    -- 'nan' is a number to Lua, and not equal to itself.
+    return count and count == count and math.min(math.floor(count), MOST_SLOTS) or 0
+end
+
+-- The topmost slot that this reader may have.
+local function topmost(stem, reader, count)
+    local most = math.max(math.floor(MOST_BYTES / (#stem + #reader + 1)), 1)
+    return math.min(counted(count), most)
 end
 
 -- The longest that a slot of this reader lives, as PTTL counts.
 local function longest_of(stem, reader, count)
     local longest = -2
-    for number = counted(count), 1, -1 do
+    for number = topmost(stem, reader, count), 1, -1 do
         longest = math.max(longest, redis.call('pttl', slot(stem, reader, number)))
     end
     return longest

@@ -9,7 +9,7 @@ if left == 0 then
     redis.call('hdel', key, holder)
 end
 -- Also when the reader is gone: who took the lock away from it has left them.
-for number = math.max(counted(before or 0), left + 1), left + 1, -1 do
+for number = math.max(topmost(stem, holder, before or 0), left + 1), left + 1, -1 do
     redis.call('del', slot(stem, holder, number))
 end
 if not before then
