@@ -147,3 +147,34 @@ impl Place<'_> {
         left
     }
 }
+
+#[cfg(all(test, not(lockson_model)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::hold::Keep, *};
+    use crate::protocol::Fair;
+
+    #[test]
+    fn who_began_first_is_behind_nobody_even_if_it_joined_last() {
+        let contests = Contests::default();
+        let subject = Arc::new(Subject::new(&Fair, "L".into(), "L".into()));
+        let [first, second] = ["u:9", "u:10"].map(|holder| Wish {
+            hold: Arc::new(Hold::new(
+                Arc::clone(&subject),
+                holder.into(),
+                None,
+                Duration::ZERO,
+            )),
+            lease: Duration::ZERO,
+            keep: Keep::Leased,
+        });
+        let places =
+            [&second, &first].map(|wish| contests.join(&subject, wish.clone(), true, false));
+        assert!(!contests.is_behind(&subject.key, &first.hold));
+        assert!(contests.is_behind(&subject.key, &second.hold));
+        places[1].leave();
+        assert!(!contests.is_behind(&subject.key, &second.hold));
+        places[0].leave();
+    }
+}
