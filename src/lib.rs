@@ -100,6 +100,9 @@ pub use read_write::{
 pub use red::{OwnedRedGuard, RedGuard, RedLock};
 pub use reentrant::ReentrantLock;
 
+#[cfg(any(doc, doctest))]
+pub mod _docs;
+
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
