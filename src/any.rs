@@ -17,6 +17,22 @@ use crate::{
 
 /// A lock of any kind, as Java's `RLock` is: also one made of several.
 ///
+/// # Ownership
+///
+/// As with the lock that it was made of, by `into()`. It is no other lock than that one.
+///
+/// # What Redis holds
+///
+/// What that lock holds there.
+///
+/// # When it can be lost
+///
+/// When that lock can.
+///
+/// # Errors
+///
+/// Those of that lock.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -36,6 +52,20 @@ pub struct AnyLock {
 }
 
 /// A guard of an [`AnyLock`]; any guard that stays with its thread turns into one.
+///
+/// # Examples
+///
+/// ```no_run
+/// use lockson::AnyGuard;
+///
+/// # let client = lockson::Client::connect("redis://127.0.0.1/")?;
+/// let held: Vec<AnyGuard> = vec![
+///     client.reentrant_lock("orders:42").lock()?.into(),
+///     client.read_write_lock("prices").read()?.into(),
+/// ];
+/// assert!(held.iter().all(AnyGuard::is_held));
+/// # Ok::<(), lockson::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "if unused the lock is released immediately"]
 #[clippy::has_significant_drop]

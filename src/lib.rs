@@ -1,5 +1,13 @@
 //! Redisson's distributed locks for blocking Rust programs.
 //!
+//! # The promise
+//!
+//! There is at most one holder of a name, as long as the Redis server does not lose the key and
+//! the holder stops within its lease. In every other case the holder is *told*: by its guard
+//! ([`LockGuard::is_held`], [`LockGuard::lost`]), from the clock of its own process, no later than
+//! the end of its lease, even if Redis cannot be reached. A command whose reply was lost has one
+//! effect.
+//!
 //! Java services lock with [Redisson](https://redisson.pro). With this crate, threaded Rust
 //! services beside them take the same locks on the same Redis: the same keys, the same channels,
 //! the same counts. A lock is taken as a guard, and released when the guard goes:
@@ -14,13 +22,27 @@
 //! # Ok::<(), lockson::Error>(())
 //! ```
 //!
-//! # The promise
+//! # What there is
 //!
-//! There is at most one holder of a name, as long as the Redis server does not lose the key and
-//! the holder stops within its lease. In every other case the holder is *told*: by its guard
-//! ([`LockGuard::is_held`], [`LockGuard::lost`]), from the clock of its own process, no later than
-//! the end of its lease, even if Redis cannot be reached. A command whose reply was lost has one
-//! effect.
+//! | for | the lock | its guards |
+//! |---|---|---|
+//! | one at a time, who may take it again | [`ReentrantLock`] | [`LockGuard`], [`OwnedLockGuard`] |
+//! | the same, first come, first served | [`FairLock`] | [`LockGuard`], [`OwnedLockGuard`] |
+//! | many who read, or one who writes | [`ReadWriteLock`], its halves [`ReadLock`] and [`WriteLock`] | [`ReadGuard`], [`WriteGuard`], [`OwnedReadGuard`], [`OwnedWriteGuard`] |
+//! | several locks, all or none | [`MultiLock`] | [`MultiGuard`], [`OwnedMultiGuard`] |
+//! | one lock on several servers | [`RedLock`] | [`RedGuard`], [`OwnedRedGuard`] |
+//! | any of them | [`AnyLock`], the trait [`Lock`] | [`AnyGuard`], [`AnyOwnedGuard`], the trait [`Guard`] |
+//!
+//! A [`Client`] makes them; [`ClientBuilder`] has its settings. [`Options`] is every way to acquire,
+//! with a [`CancelToken`] to end the wait. [`LostSignal`] and [`Event`] tell of a loss;
+//! [`Inspection`] is what others see of a lock. Everything that fails answers an [`Error`], whose
+//! [`ErrorKind`] says what happened; bad input and a server that fails are errors, not panics.
+//!
+//! Pages to read: [the guide](crate::_docs::guide) with code for each lock,
+//! [pictures](crate::_docs::pictures), [the seven schemes](crate::_docs::seven_schemes) that lead to
+//! such a lock, [migrating from Java](crate::_docs::migrating_from_java),
+//! [the protocol](crate::_docs::protocol), [compatibility](crate::_docs::compatibility) and
+//! [the design](crate::_docs::design).
 //!
 //! # Dropping a guard talks to Redis
 //!

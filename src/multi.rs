@@ -42,6 +42,11 @@ use crate::{
 /// As soon as one member is: then the guard says so, and which
 /// ([`lost_members`](MultiGuard::lost_members)). Releasing it releases the others all the same.
 ///
+/// # Errors
+///
+/// Those of its members. A call that fails has released what it took. `unlock` releases every member
+/// whatever becomes of the others, and answers one error for all that failed.
+///
 /// # Examples
 ///
 /// ```no_run

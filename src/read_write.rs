@@ -58,6 +58,12 @@ use crate::{
 /// [watchdog's timeout](crate::ClientBuilder::lock_watchdog_timeout) if that is sooner: Java services
 /// on the same lock need a `lockWatchdogTimeout` of more than that.
 ///
+/// # Errors
+///
+/// As those of the [`ReentrantLock`](crate::ReentrantLock), and
+/// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) when a thread that reads without a lease would
+/// wait without a limit to write.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -250,9 +256,24 @@ impl ReadWriteLock {
 
 /// The half of a [`ReadWriteLock`] that many may have at the same time.
 ///
-/// See there for ownership, what Redis holds, and when it can be lost. For it,
 /// [`is_locked`](Self::is_locked) says whether anybody reads, and
 /// [`force_unlock`](Self::force_unlock) sends away all who read, if nobody writes.
+///
+/// # Ownership
+///
+/// A hold belongs to its thread, which may read again, or to an owned guard.
+///
+/// # What Redis holds
+///
+/// A field and a slot in the lock of both halves: see the [`ReadWriteLock`].
+///
+/// # When it can be lost
+///
+/// As the [`ReadWriteLock`]; each guard by its own lease.
+///
+/// # Errors
+///
+/// Those of the [`ReentrantLock`](crate::ReentrantLock).
 ///
 /// # Examples
 ///
@@ -271,13 +292,24 @@ pub struct ReadLock {
 
 /// The half of a [`ReadWriteLock`] that one has alone.
 ///
-/// See there for ownership, what Redis holds, and when it can be lost. For it,
 /// [`is_locked`](Self::is_locked) says whether anybody writes, and
 /// [`force_unlock`](Self::force_unlock) sends away who writes, if anybody does.
 ///
+/// # Ownership
+///
+/// A hold belongs to its thread, which may write again, and read, or to an owned guard.
+///
+/// # What Redis holds
+///
+/// A field in the lock of both halves: see the [`ReadWriteLock`].
+///
+/// # When it can be lost
+///
+/// As the [`ReadWriteLock`].
+///
 /// # Errors
 ///
-/// All that wait without a limit answer [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) when
+/// Those of the [`ReentrantLock`](crate::ReentrantLock). All that wait without a limit answer [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) when
 /// their thread has a read guard without a lease.
 ///
 /// # Examples

@@ -64,6 +64,11 @@ use crate::{
 ///
 /// When fewer than a majority of its members are held, by the clock of this process less the drift.
 ///
+/// # Errors
+///
+/// When no member answers; as long as one does, not getting a majority is `Ok(None)`. `unlock` answers
+/// [`NotHeld`](crate::ErrorKind::NotHeld) when fewer than a majority were held.
+///
 /// # Examples
 ///
 /// ```no_run
@@ -90,6 +95,16 @@ pub struct RedLock {
 /// A [`RedLock`], held by the thread that acquired it.
 ///
 /// It is released on every member when the guard is dropped.
+///
+/// # Examples
+///
+/// ```no_run
+/// # let client = lockson::Client::connect("redis://127.0.0.1/")?;
+/// # let lock = lockson::RedLock::new([client.reentrant_lock("orders:42").into()])?;
+/// let guard = lock.lock()?;
+/// println!("ours for {:?}, without {:?}", guard.validity(), guard.lost_members());
+/// # Ok::<(), lockson::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "if unused the lock is released immediately"]
 #[clippy::has_significant_drop]

@@ -32,6 +32,18 @@ use crate::{
 /// One case it cannot tell in time: on a machine that was suspended, the clock that it counts by
 /// may have stood still. After such a pause ask [`verify`](LockGuard::verify) before trusting it.
 ///
+/// # Errors
+///
+/// A lock that others have is `Ok(None)`, and no error. The calls that ask Redis fail when it cannot
+/// be reached or does not answer in time ([`Connection`](crate::ErrorKind::Connection),
+/// [`Timeout`](crate::ErrorKind::Timeout)), or refuses
+/// ([`NoPermission`](crate::ErrorKind::NoPermission), [`OutOfMemory`](crate::ErrorKind::OutOfMemory),
+/// [`WrongType`](crate::ErrorKind::WrongType) when the key is no lock); with
+/// [`Config`](crate::ErrorKind::Config) for an empty name and a lease of zero; with
+/// [`Cancelled`](crate::ErrorKind::Cancelled) when a token ended the wait; and with
+/// [`Closed`](crate::ErrorKind::Closed) after a shutdown. What was taken by a call that failed is
+/// released.
+///
 /// # Examples
 ///
 /// ```no_run

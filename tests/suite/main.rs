@@ -19,6 +19,7 @@ mod loss;
 mod model;
 mod multi;
 mod notifier;
+mod pages;
 mod read_write;
 mod red;
 mod regressions;
