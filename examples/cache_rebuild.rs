@@ -10,32 +10,45 @@ use std::{
     error::Error,
     fs,
     path::{Path, PathBuf},
-    process, thread,
+    process,
+    sync::Barrier,
+    thread,
 };
 
 use lockson::{Client, ReadWriteLock};
+
+/// Each would be a process of its own; here each has a client of its own.
+const READERS: usize = 8;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {
     let server = private_server::PrivateServer::unless_given();
     let file = Prices(env::temp_dir().join(format!("lockson-prices-{}", process::id())));
+    // All at the same time, so that many find nothing.
+    let start = Barrier::new(READERS);
+    let clients: Vec<Client> = (0..READERS)
+        .map(|_| Client::connect(&server.url()))
+        .collect::<Result<_, _>>()?;
     thread::scope(|scope| {
-        let readers: Vec<_> = (1..=8)
-            .map(|number| {
-                let (url, file) = (server.url(), &file.0);
+        let mut readers = Vec::new();
+        for (number, client) in (1..).zip(clients) {
+            let (lock, file, start) = (client.read_write_lock("example:prices"), &file.0, &start);
+            readers.push((
+                number,
                 scope.spawn(move || {
-                    let client = Client::connect(&url)?;
-                    let lock = client.read_write_lock("example:prices");
-                    let text = prices(&lock, file)?;
-                    println!("reader {number}: {text}");
-                    Outcome::Ok(())
-                })
-            })
-            .collect();
-        readers
-            .into_iter()
-            .try_for_each(|reader| reader.join().expect("no reader panics"))
+                    start.wait();
+                    prices(&lock, file)
+                }),
+            ));
+        }
+        for (number, reader) in readers {
+            println!(
+                "reader {number}: {}",
+                reader.join().expect("no reader panics")?
+            );
+        }
+        Ok(())
     })
 }
 
