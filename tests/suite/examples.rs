@@ -166,7 +166,7 @@ fn table(text: &str) -> Vec<&str> {
 }
 
 /// Runs an example to its end, which must be a good one; answers what it said.
-fn run(name: &str, urls: &[&str], words: &[&str]) -> String {
+pub(crate) fn run(name: &str, urls: &[&str], words: &[&str]) -> String {
     run_in(&env::temp_dir(), name, urls, words)
 }
 

@@ -16,6 +16,7 @@ mod several;
 mod times;
 mod versions;
 mod waits;
+mod who_holds;
 
 use std::{
     collections::BTreeMap,
