@@ -142,15 +142,40 @@ fn the_code_of_the_guide_is_that_of_its_example() {
 #[test]
 fn every_page_is_in_rustdoc() {
     let source = fs::read_to_string(root().join("src/_docs.rs")).expect("it is there");
-    let lacking: Vec<String> = fs::read_dir(root().join("docs"))
-        .expect("it is there")
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+    let lacking: Vec<String> = docs()
+        .iter()
+        .map(Page::name)
         // Its images stand there instead.
         .filter(|name| name != "pictures.md")
         .filter(|name| !source.contains(&format!("include_str!(\"../docs/{name}\")")))
         .collect();
     assert!(lacking.is_empty(), "src/_docs.rs lacks {lacking:?}");
+}
+
+/// There a page is a module, and `page.md` is nowhere; a definition can be another one there.
+#[test]
+fn links_between_pages_have_definitions() {
+    let mut problems = Vec::new();
+    for page in docs() {
+        let known = page.definitions();
+        let inline = page
+            .targets()
+            .into_iter()
+            .filter(|target| target.ends_with(".md"));
+        let odd = known
+            .into_iter()
+            .filter(|(label, target)| target.ends_with(".md") && label != target)
+            .map(|(_, target)| target);
+        problems.extend(
+            inline
+                .chain(odd)
+                .map(|target| format!("{}: {target}", page.name())),
+        );
+    }
+    assert!(
+        problems.is_empty(),
+        "write [words][page.md] and, at the end, [page.md]: page.md for {problems:#?}"
+    );
 }
 
 #[test]
@@ -228,13 +253,16 @@ fn the_package_has_what_it_should() {
 
 /// README, changelog and docs.
 fn pages() -> Vec<Page> {
-    let docs = fs::read_dir(root().join("docs"))
+    let top = ["README.md", "CHANGELOG.md"].map(|name| Page::read(root().join(name)));
+    top.into_iter().chain(docs()).collect()
+}
+
+fn docs() -> Vec<Page> {
+    let entries = fs::read_dir(root().join("docs"))
         .expect("it is there")
         .flatten();
-    ["README.md", "CHANGELOG.md"]
-        .map(|name| root().join(name))
-        .into_iter()
-        .chain(docs.map(|entry| entry.path()))
+    entries
+        .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "md"))
         .map(Page::read)
         .collect()
