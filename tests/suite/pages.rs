@@ -108,6 +108,18 @@ fn named_tests_examples_and_benches_are_there() {
             }
         }
     }
+    // `module::test`, of a module of the suite.
+    for page in pages() {
+        for name in page.code().into_iter().filter(|code| is_path(code)) {
+            let (module, _) = name.split_once("::").expect("a path has two parts");
+            let ours = tests
+                .lines()
+                .any(|test| test.starts_with(&format!("{module}::")));
+            if ours && !tests.contains(name) {
+                problems.push(format!("{}: {name}", page.name()));
+            }
+        }
+    }
     assert!(seen > 15, "only {seen} names were found in the pages");
     assert!(problems.is_empty(), "not there: {problems:#?}");
 }
@@ -380,6 +392,12 @@ fn walk(folder: &Path, files: &mut Vec<String>) {
             files.push(path.to_string_lossy().into_owned());
         }
     }
+}
+
+/// Of lower case, as modules and tests are.
+fn is_path(code: &str) -> bool {
+    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':';
+    code.contains("::") && code.chars().all(lower)
 }
 
 fn file_of(folder: &str, name: &str) -> bool {
