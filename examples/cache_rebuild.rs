@@ -32,21 +32,16 @@ fn main() -> Outcome<()> {
         .collect::<Result<_, _>>()?;
     thread::scope(|scope| {
         let mut readers = Vec::new();
-        for (number, client) in (1..).zip(clients) {
+        for client in clients {
             let (lock, file, start) = (client.read_write_lock("example:prices"), &file.0, &start);
-            readers.push((
-                number,
-                scope.spawn(move || {
-                    start.wait();
-                    prices(&lock, file)
-                }),
-            ));
+            readers.push(scope.spawn(move || {
+                start.wait();
+                prices(&lock, file)
+            }));
         }
-        for (number, reader) in readers {
-            println!(
-                "reader {number}: {}",
-                reader.join().expect("no reader panics")?
-            );
+        for reader in readers {
+            let said = reader.join().expect("no reader panics")?;
+            println!("a reader: {said}");
         }
         Ok(())
     })
