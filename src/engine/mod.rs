@@ -124,7 +124,7 @@ impl Core {
                 .run(&|notice| shared.notice(notice));
         })?;
         if core.herald.is_some() {
-            core.threads.spawn("e", &core.shared, herald::run)?;
+            core.threads.spawn(HERALD, &core.shared, herald::run)?;
         }
         Ok(core)
     }
@@ -135,8 +135,16 @@ impl Core {
             return;
         }
         let end = Instant::now() + self.shared.settings.response_timeout;
-        self.shared.close(end);
-        self.threads.join(end);
+        if !self.shared.close(end) {
+            return;
+        }
+        self.threads.join(end, |role| role != HERALD);
+        // Last: what the others came upon in their last moment is told, too.
+        if let Some(herald) = &self.shared.herald {
+            herald.stop();
+        }
+        let soon = Instant::now() + FAREWELL;
+        self.threads.join(end.max(soon), |role| role == HERALD);
     }
 }
 
@@ -236,10 +244,10 @@ impl Shared {
         self.alive.is_forked()
     }
 
-    /// Ends everything by then, as far as it can.
-    fn close(&self, end: Instant) {
+    /// Ends everything but the herald by then, as far as it can; false when somebody else did.
+    fn close(&self, end: Instant) -> bool {
         if self.alive.closed.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         for hold in self.registry.all() {
             self.lose(&hold, LostReason::Closed);
@@ -256,10 +264,8 @@ impl Shared {
         // The reader sleeps in its socket: half a heartbeat is worth trying to wake it.
         let left = end.saturating_duration_since(Instant::now());
         self.transport.wake_notifier(left.min(HEARTBEAT / 2));
-        if let Some(herald) = &self.herald {
-            herald.stop();
-        }
         self.transport.close();
+        true
     }
 
     fn new_holder(&self) -> Arc<str> {
@@ -363,6 +369,12 @@ impl Shared {
         )
     }
 }
+
+/// The role of the herald among the threads.
+const HERALD: &str = "e";
+
+/// What the herald has to end where the others took all the time there was.
+const FAREWELL: Duration = Duration::from_millis(50);
 
 /// For how long an extension that was not answered may keep a hold, as far as it is worth trying.
 const LONGEST_DOUBT: Duration = Duration::from_secs(3600);

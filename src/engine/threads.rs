@@ -18,6 +18,7 @@ pub(crate) struct Threads {
 }
 
 struct Running {
+    role: &'static str,
     thread: JoinHandle<()>,
     /// Disconnected when the thread has ended: a join has no timeout.
     ended: Receiver<()>,
@@ -27,7 +28,7 @@ impl Threads {
     /// Starts a thread; the first digits of the client's id in its name tell whose it is.
     pub(crate) fn spawn(
         &self,
-        role: &str,
+        role: &'static str,
         shared: &Arc<Shared>,
         body: impl FnOnce(&Shared) + Send + 'static,
     ) -> Result<()> {
@@ -48,14 +49,23 @@ impl Threads {
                     cause,
                 )
             })?;
-        self.running.lock().push(Running { thread, ended });
+        self.running.lock().push(Running {
+            role,
+            thread,
+            ended,
+        });
         Ok(())
     }
 
-    /// Waits for the threads to end, at most until then, and never for the one that calls.
-    pub(crate) fn join(&self, deadline: Instant) {
-        let running = std::mem::take(&mut *self.running.lock());
-        for Running { thread, ended } in running {
+    /// Waits for the threads of some roles to end, at most until then, and never for the one that calls.
+    pub(crate) fn join(&self, deadline: Instant, wanted: impl Fn(&str) -> bool) {
+        let ending: Vec<Running> = {
+            let mut running = self.running.lock();
+            let (ending, rest) = running.drain(..).partition(|one| wanted(one.role));
+            *running = rest;
+            ending
+        };
+        for Running { thread, ended, .. } in ending {
             if thread.thread().id() == thread::current().id() {
                 continue;
             }

@@ -19,7 +19,7 @@ use super::{
     BOUND, all_calls_are_closed, exists, is_closed, millis, nobody_connected, owned, taken,
 };
 use crate::{
-    support::{Ground, Server, eventually, spawn_tied, without_lua},
+    support::{Ground, Server, Told, eventually, spawn_tied, without_lua},
     watchdog::is_renewed,
 };
 
@@ -47,6 +47,13 @@ fn a_forked_reader_is_closed_and_the_writer_of_the_parent_gets_in() {
     nobody_connected(&server);
     let keys: Vec<String> = server.connection().keys("*").expect("KEYS");
     assert_eq!(keys, Vec::<String>::new());
+}
+
+#[test]
+fn a_loss_that_is_found_while_the_client_ends_is_an_event() {
+    let ground = Ground::new();
+    let server = ground.server();
+    run("last-event", &server, &ground.name("L")).ends_well();
 }
 
 #[test]
@@ -118,6 +125,9 @@ fn program() {
     let (Ok(what), Ok(url), Ok(name)) = (env::var(WHAT), env::var(URL), env::var(NAME)) else {
         return;
     };
+    if what == "last-event" {
+        return end_while_a_loss_is_told(&url, &name);
+    }
     let client = Client::builder()
         .lock_watchdog_timeout(millis(900))
         .on_event(|_| {})
@@ -147,6 +157,47 @@ fn program() {
         }
         other => panic!("no program {other:?}"),
     }
+}
+
+/// The watchdog finds the hold gone; its guards are told, and then a slow logger keeps it from raising
+/// the event until the client has gone.
+fn end_while_a_loss_is_told(url: &str, name: &str) {
+    log::set_logger(&SlowWatchdog).expect("no other logger");
+    log::set_max_level(log::LevelFilter::Warn);
+    let told = Told::default();
+    let client = Client::builder()
+        .lock_watchdog_timeout(millis(300))
+        .on_event(told.handler())
+        .connect(url)
+        .expect("the server is there");
+    let guard = taken(&client.reentrant_lock(name));
+    let redis = redis::Client::open(url).expect("a good URL");
+    let mut redis = redis.get_connection().expect("the server is there");
+    redis.del::<_, ()>(name).expect("DEL");
+    assert_eq!(guard.lost().wait(BOUND), Ended::Lost(LostReason::Gone));
+    drop((guard, client));
+    let lost: Vec<LostReason> = told.lost().into_iter().map(|(.., reason)| reason).collect();
+    assert_eq!(lost, [LostReason::Gone]);
+}
+
+struct SlowWatchdog;
+
+impl log::Log for SlowWatchdog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, _: &log::Record<'_>) {
+        let thread = thread::current();
+        if thread
+            .name()
+            .is_some_and(|name| name.starts_with("lockson-w"))
+        {
+            thread::sleep(millis(300));
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 fn fork_often(client: &Client, guard: LockGuard, url: &str) {
