@@ -223,6 +223,44 @@ fn every_lock_says_the_same_things_about_itself() {
 }
 
 #[test]
+fn every_setting_has_its_place_beside_those_of_java() {
+    let builder = fs::read_to_string(root().join("src/builder.rs")).expect("it is there");
+    let page = Page::read(root().join("docs/migrating-from-java.md"));
+    let settings = builder
+        .split("    pub fn ")
+        .skip(1)
+        .filter_map(|rest| rest.split('(').next());
+    let names: Vec<&str> = settings.collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(page.text.contains(&format!("`{name}")), "{name}");
+    }
+}
+
+#[test]
+fn every_script_is_told_of() {
+    let page = Page::read(root().join("docs/protocol.md"));
+    let mut files = Vec::new();
+    walk(&root().join("src/protocol/lua"), &mut files);
+    assert!(files.len() > 10, "{files:?}");
+    for file in &files {
+        let name = file
+            .rsplit('/')
+            .next()
+            .and_then(|name| name.strip_suffix(".lua"));
+        let name = name.expect("scripts are Lua");
+        // What other scripts begin with.
+        if !["queue", "slots"].contains(&name) {
+            let told = page
+                .code()
+                .iter()
+                .any(|code| code.rsplit('/').next() == Some(name));
+            assert!(told, "{name}");
+        }
+    }
+}
+
+#[test]
 fn the_package_has_what_it_should() {
     let listed = Command::new(env!("CARGO"))
         .current_dir(root())
