@@ -8,6 +8,7 @@ macro_rules! page {
         #[doc = "[development.md]: crate::_docs::development"]
         #[doc = "[guide.md]: crate::_docs::guide"]
         #[doc = "[migrating-from-java.md]: crate::_docs::migrating_from_java"]
+        #[doc = "[operations.md]: crate::_docs::operations"]
         #[doc = "[performance.md]: crate::_docs::performance"]
         #[doc = "[pictures.md]: crate::_docs::pictures"]
         #[doc = "[protocol.md]: crate::_docs::protocol"]
@@ -26,6 +27,7 @@ page!(
     migrating_from_java,
     include_str!("../docs/migrating-from-java.md")
 );
+page!(operations, include_str!("../docs/operations.md"));
 page!(performance, include_str!("../docs/performance.md"));
 // Images beside a page are not found from here: they stand in it.
 page!(
