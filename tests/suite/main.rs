@@ -8,6 +8,7 @@ mod support;
 mod api;
 mod basics;
 mod connecting;
+mod documents;
 mod fair;
 mod faults;
 mod golden;
