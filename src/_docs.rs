@@ -6,6 +6,7 @@ macro_rules! page {
         #[doc = "[compatibility.md]: crate::_docs::compatibility"]
         #[doc = "[design.md]: crate::_docs::design"]
         #[doc = "[development.md]: crate::_docs::development"]
+        #[doc = "[failures.md]: crate::_docs::failures"]
         #[doc = "[guide.md]: crate::_docs::guide"]
         #[doc = "[migrating-from-java.md]: crate::_docs::migrating_from_java"]
         #[doc = "[operations.md]: crate::_docs::operations"]
@@ -22,6 +23,7 @@ macro_rules! page {
 page!(compatibility, include_str!("../docs/compatibility.md"));
 page!(design, include_str!("../docs/design.md"));
 page!(development, include_str!("../docs/development.md"));
+page!(failures, include_str!("../docs/failures.md"));
 page!(guide, include_str!("../docs/guide.md"));
 page!(
     migrating_from_java,
