@@ -8,6 +8,7 @@
 //! ID CLIENT THREAD info                                 ID OK <client uuid> 0
 //! ID CLIENT THREAD OP TYPE LOCK [ARG …]                 ID OK <value>
 //! ID cancel THREAD                                      ID OK null
+//! ID clock                                              ID OK <milliseconds since 1970>
 //! ID shutdown CLIENT                                    ID OK null
 //! ID exit                                               ID OK bye
 //! ```
@@ -24,7 +25,7 @@ use std::{
     panic, process,
     sync::{Arc, Mutex, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use lockson::{
@@ -88,9 +89,17 @@ impl Peer {
                 answer(id, null());
                 Ok(())
             }
+            ["clock"] => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                answer(id, value(now.map_or(0, |now| now.as_millis())));
+                Ok(())
+            }
             ["shutdown", client] => self.shut_down(id, client),
             ["exit"] => self.exit(id),
-            ["client" | "cancel" | "interrupt" | "shutdown" | "exit", ..]
+            [
+                "client" | "cancel" | "clock" | "interrupt" | "shutdown" | "exit",
+                ..,
+            ]
             | [_, _, "info", _, ..] => Err(usage("too few or too many words")),
             [client, thread, "info"] => self.client(client).cloned().map(|client| {
                 // 0 stands where Java has the number of the thread: here each hold has its own.

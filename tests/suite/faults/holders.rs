@@ -14,6 +14,7 @@ use crate::{
 faults! {
     alone holder_killed;
     alone holder_stopped_past_its_time;
+    alone holder_stopped_for_less_than_its_time;
 }
 
 fn holder_killed(scene: &Scene<'_>) {
@@ -75,14 +76,41 @@ fn holder_stopped_past_its_time(scene: &Scene<'_>) {
     scene.assert_free();
 }
 
+/// Its watchdog had no time to run, and has it again before it is too late.
+fn holder_stopped_for_less_than_its_time(scene: &Scene<'_>) {
+    let peer = holding_for(scene, 3 * WATCHDOG);
+    let holder = ask(scene, &peer, "holder");
+    for _ in 0..2 {
+        peer.freeze();
+        // It is renewed when two thirds are left.
+        let overdue = (3 * WATCHDOG / 2).as_millis() as i64;
+        eventually(BOUND, "its renewal is overdue", || scene.ttl() < overdue);
+        peer.thaw();
+        let mut last = scene.ttl();
+        eventually(BOUND, "it is renewed", || {
+            let before = std::mem::replace(&mut last, scene.ttl());
+            last > before
+        });
+        scene.assert_held(&holder, 1);
+        assert_eq!(ask(scene, &peer, "guardHeld"), "true");
+    }
+    ask(scene, &peer, "verify");
+    ask(scene, &peer, "unlock");
+    scene.assert_free();
+}
+
 /// A peer behind the proxy that holds the lock, renewed by its watchdog.
 fn holding(scene: &Scene<'_>) -> Peer {
+    holding_for(scene, WATCHDOG)
+}
+
+fn holding_for(scene: &Scene<'_>, watchdog: Duration) -> Peer {
     let peer = rust_peer();
     let made = peer.call(&format!(
         "client A single {} {} timeout={}",
         scene.proxy.url(),
-        WATCHDOG.as_millis(),
-        WATCHDOG.as_millis(),
+        watchdog.as_millis(),
+        watchdog.as_millis(),
     ));
     made.expect("a client");
     assert_eq!(ask(scene, &peer, "tryLock"), "true");

@@ -8,10 +8,12 @@ use super::{
     Scene, faults,
     scene::{BOUND, Losses, taken},
 };
+use crate::support::eventually;
 
 faults! {
     new keys_deleted_while_held;
     new all_deleted_while_held;
+    new evicted_while_held;
     new key_replaced_while_held;
     new unlocked_by_force_while_held;
 }
@@ -28,6 +30,19 @@ fn keys_deleted_while_held(scene: &Scene<'_>) {
 fn all_deleted_while_held(scene: &Scene<'_>) {
     meet(scene, |scene| {
         scene.server.cli(&["FLUSHALL"]);
+        scene.assert_free();
+    });
+}
+
+/// By a server that makes room by whatever it has, which is no place for locks.
+fn evicted_while_held(scene: &Scene<'_>) {
+    meet(scene, |scene| {
+        let set = |name, value| scene.server.cli(&["CONFIG", "SET", name, value]);
+        set("maxmemory-policy", "allkeys-lru");
+        set("maxmemory", "1");
+        eventually(BOUND, "room is made", || scene.keys().is_empty());
+        assert!(scene.count("stats", "evicted_keys:") > 0);
+        set("maxmemory", "0");
         scene.assert_free();
     });
 }

@@ -3,17 +3,22 @@
 //! A fault is one test and meets every kind of lock in turn. A new kind is a row in [`KINDS`]; a
 //! new fault is a function, named in the `faults!` of its module.
 
+mod clocks;
 mod cuts;
 mod giving_up;
 mod hand_overs;
 mod holders;
+mod holding;
 mod late;
 mod meddling;
 mod partitions;
+mod refusals;
 mod replies;
 mod restarts;
 mod scene;
+mod slowness;
 mod stops;
+mod waiting;
 
 use std::thread;
 
@@ -29,6 +34,8 @@ pub(super) struct Kind {
     lock: fn(&Client, &str) -> AnyLock,
     /// A lock of the same name that this kind keeps out.
     rival: fn(&Client, &str) -> AnyLock,
+    /// A lock of the same name whose release tells those who wait for this one.
+    teller: fn(&Client, &str) -> AnyLock,
     /// What the peer calls it.
     peer_type: &'static str,
     /// Who holds it, with their counts.
@@ -52,6 +59,7 @@ const KINDS: &[Kind] = &[
         name: "reentrant",
         lock: |client, name| client.reentrant_lock(name).into(),
         rival: |client, name| client.reentrant_lock(name).into(),
+        teller: |client, name| client.reentrant_lock(name).into(),
         peer_type: "lock",
         holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
@@ -65,6 +73,7 @@ const KINDS: &[Kind] = &[
         name: "fair",
         lock: |client, name| client.fair_lock(name).into(),
         rival: |client, name| client.reentrant_lock(name).into(),
+        teller: |client, name| client.fair_lock(name).into(),
         peer_type: "fair",
         holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
@@ -78,6 +87,7 @@ const KINDS: &[Kind] = &[
         name: "read",
         lock: |client, name| client.read_write_lock(name).read_lock().into(),
         rival: |client, name| client.read_write_lock(name).write_lock().into(),
+        teller: |client, name| client.read_write_lock(name).write_lock().into(),
         peer_type: "read",
         holders: readers_or_writer,
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
@@ -92,6 +102,7 @@ const KINDS: &[Kind] = &[
         name: "write",
         lock: |client, name| client.read_write_lock(name).write_lock().into(),
         rival: |client, name| client.read_write_lock(name).read_lock().into(),
+        teller: |client, name| client.read_write_lock(name).write_lock().into(),
         peer_type: "write",
         holders: readers_or_writer,
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
@@ -112,6 +123,7 @@ const KINDS: &[Kind] = &[
             MultiLock::new([member]).expect("one member").into()
         },
         rival: |client, name| client.reentrant_lock(name).into(),
+        teller: |client, name| client.reentrant_lock(name).into(),
         peer_type: "multi",
         holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),
@@ -129,6 +141,7 @@ const KINDS: &[Kind] = &[
             RedLock::new([member]).expect("one member").into()
         },
         rival: |client, name| client.reentrant_lock(name).into(),
+        teller: |client, name| client.reentrant_lock(name).into(),
         peer_type: "red",
         holders: |redis, name| redis.hgetall(name).expect("HGETALL"),
         ttl: |redis, name| redis.pttl(name).expect("PTTL"),

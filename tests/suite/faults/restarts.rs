@@ -1,6 +1,11 @@
 //! Servers that are killed and started again, with and without what they knew; scripts forgotten.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
 
 use lockson::{Client, Ended, ErrorKind, LostReason};
 
@@ -9,10 +14,13 @@ use super::{
     replies::{end_of, outlives},
     scene::{BOUND, LONG, Losses, refused, taken},
 };
+use crate::support::eventually;
 
 faults! {
     alone restart_without_persistence;
     alone restart_with_persistence;
+    alone restart_without_persistence_while_a_hundred_wait;
+    alone restart_with_persistence_while_a_hundred_wait;
     new scripts_forgotten_between_calls;
     alone scripts_forgotten_while_renewing;
 }
@@ -63,6 +71,58 @@ fn restart_with_persistence(scene: &Scene<'_>) {
     assert!(losses.is_empty());
 }
 
+fn restart_without_persistence_while_a_hundred_wait(scene: &Scene<'_>) {
+    restart_while_a_hundred_wait(scene);
+}
+
+fn restart_with_persistence_while_a_hundred_wait(scene: &Scene<'_>) {
+    let server = scene.ground.server_with(|options| options.aof());
+    restart_while_a_hundred_wait(&scene.moved_to(server));
+}
+
+/// All get in, one after the other, whether the server has forgotten the lock or has to wait for the
+/// end of its time.
+fn restart_while_a_hundred_wait(scene: &Scene<'_>) {
+    let client = patient(scene, LONG, &Losses::default());
+    let lock = scene.lock(&client);
+    // Nobody releases it.
+    let other = scene.other_client();
+    let dead = scene.teller(&other).try_lock_owned_with_lease(DEAD);
+    let dead = ManuallyDrop::new(dead.expect("an answer").expect("free"));
+    let shared = scene.kind.name == "read";
+    let inside = AtomicUsize::new(0);
+    let ended = thread::scope(|threads| {
+        let enter = || {
+            let guard = lock.try_lock_for(LONG).expect("an answer");
+            let guard = guard.expect("in time");
+            let others = inside.fetch_add(1, Ordering::SeqCst);
+            assert!(shared || others == 0, "{others} others are inside");
+            assert!(guard.is_held());
+            inside.fetch_sub(1, Ordering::SeqCst);
+            guard.unlock().expect("held");
+        };
+        let crowd: Vec<_> = (0..100).map(|_| threads.spawn(enter)).collect();
+        eventually(BOUND, "they wait", || {
+            // Those of a RedLock stand in no line.
+            let waiting = client.state().waiters == 100 || scene.kind.name == "red";
+            waiting && !scene.channels().is_empty()
+        });
+        let pid = scene.server.pid();
+        scene.server.restart();
+        assert_ne!(scene.server.pid(), pid);
+        let back = Instant::now();
+        for one in crowd {
+            one.join().expect("ends well");
+        }
+        back.elapsed()
+    });
+    println!("{}: a hundred in after {ended:?}", scene.kind.name);
+    assert!(ended < DEAD + BOUND, "{ended:?}");
+    scene.eventually_free(BOUND);
+    other.shutdown();
+    drop(ManuallyDrop::into_inner(dead));
+}
+
 fn scripts_forgotten_between_calls(scene: &Scene<'_>) {
     let client = scene.client();
     let lock = scene.lock(&client);
@@ -108,7 +168,7 @@ fn scripts_forgotten_while_renewing(scene: &Scene<'_>) {
 }
 
 /// Forgets all scripts, and shows that the next call meets a server that does not know them.
-fn forget(scene: &Scene<'_>) {
+pub(super) fn forget(scene: &Scene<'_>) {
     // In one step: a watchdog may bring one back at once.
     let ((), memory): ((), String) = redis::pipe()
         .atomic()
@@ -131,3 +191,5 @@ fn patient(scene: &Scene<'_>, watchdog: Duration, losses: &Losses) -> Client {
 }
 
 const WATCHDOG: Duration = Duration::from_millis(900);
+/// How long somebody holds who will not release.
+const DEAD: Duration = Duration::from_secs(3);

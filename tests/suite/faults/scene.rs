@@ -100,6 +100,11 @@ impl<'a> Scene<'a> {
         (self.kind.rival)(client, &self.name)
     }
 
+    /// A lock whose release tells those who wait for [`lock`](Self::lock).
+    pub(super) fn teller(&self, client: &Client) -> AnyLock {
+        (self.kind.teller)(client, &self.name)
+    }
+
     /// What calls have the server do to this lock.
     pub(super) fn calls(&self) -> impl Matcher + use<> {
         self.calls_about(&self.name)
@@ -152,6 +157,18 @@ impl<'a> Scene<'a> {
         self.server.connection().keys(pattern).expect("KEYS")
     }
 
+    /// The channels on which somebody listens for the release of this lock.
+    pub(super) fn channels(&self) -> Vec<String> {
+        let mut channels: Vec<String> = redis::cmd("PUBSUB")
+            .arg("CHANNELS")
+            .arg(format!("*{}*", self.name))
+            .query(&mut self.server.connection())
+            .expect("PUBSUB");
+        // By which a listener is woken itself.
+        channels.retain(|channel| !channel.ends_with(":wake"));
+        channels
+    }
+
     pub(super) fn messages(&self) -> u64 {
         self.count("commandstats", "cmdstat_publish:calls=")
     }
@@ -167,11 +184,21 @@ impl<'a> Scene<'a> {
         self.count("stats", "expired_keys:")
     }
 
-    fn count(&self, section: &str, head: &str) -> u64 {
-        let info: String = redis::cmd("INFO")
+    /// How often the server has refused with this code.
+    pub(super) fn refusals(&self, code: &str) -> u64 {
+        self.count("errorstats", &format!("errorstat_{code}:count="))
+    }
+
+    pub(super) fn info(&self, section: &str) -> String {
+        redis::cmd("INFO")
             .arg(section)
             .query(&mut self.server.connection())
-            .expect("INFO");
+            .expect("INFO")
+    }
+
+    /// A number that INFO tells behind these words.
+    pub(super) fn count(&self, section: &str, head: &str) -> u64 {
+        let info = self.info(section);
         let number = info.lines().find_map(|line| {
             let rest = line.strip_prefix(head)?;
             rest.split(|c: char| !c.is_ascii_digit()).next()

@@ -1,0 +1,247 @@
+//! Clients whose wall clock is wrong, or jumps: they measure by the monotonic clock alone.
+//!
+//! By libfaketime, in processes of their own. Where it is not installed these tests are skipped,
+//! unless `LOCKSON_FAKETIME=1` asks for them.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    Scene, faults,
+    scene::{BOUND, SLACK, enter, refused},
+};
+use crate::{
+    interop::processes::example,
+    support::{Peer, eventually, process::TempDir},
+};
+
+faults! {
+    alone wall_clock_that_is_wrong;
+    alone wall_clock_that_jumps;
+    alone wall_clock_ahead_in_a_queue;
+}
+
+/// A client that lives in another year waits, holds, renews and loses like any other.
+fn wall_clock_that_is_wrong(scene: &Scene<'_>) {
+    for offset in [HOUR, -400 * 24 * HOUR] {
+        let Some(odd) = Odd::start(scene, offset) else {
+            return;
+        };
+        odd.is_off_by(offset);
+        waits_and_holds(scene, &odd, || {});
+        odd.is_off_by(offset);
+    }
+}
+
+/// Forwards and backwards, in the middle of a wait and of a hold.
+fn wall_clock_that_jumps(scene: &Scene<'_>) {
+    for offset in [HOUR, -HOUR] {
+        let Some(odd) = Odd::start(scene, 0) else {
+            return;
+        };
+        odd.is_off_by(0);
+        waits_and_holds(scene, &odd, || odd.jump_to(offset));
+        odd.is_off_by(offset);
+    }
+}
+
+/// Eleven minutes are more than a queue allows anybody to be silent: by its own clock, all who came
+/// before it would be passed.
+fn wall_clock_ahead_in_a_queue(scene: &Scene<'_>) {
+    let ahead = 11 * HOUR / 60;
+    let Some(odd) = Odd::start(scene, ahead) else {
+        return;
+    };
+    odd.is_off_by(ahead);
+    let other = scene.other_client();
+    let client = scene.client();
+    let guard = scene.teller(&other).try_lock().expect("an answer");
+    let guard = guard.expect("free");
+    let lock = scene.lock(&client);
+    std::thread::scope(|threads| {
+        let first = threads.spawn(|| {
+            let guard = lock.try_lock_for(BOUND).expect("an answer");
+            let guard = guard.expect("in time");
+            let at = Instant::now();
+            // Whoever comes after it, does so later than this.
+            std::thread::sleep(Duration::from_millis(100));
+            guard.unlock().expect("held");
+            at
+        });
+        eventually(BOUND, "the first listens", || !scene.channels().is_empty());
+        let heard = scene.channels().len();
+        let asked = scene.server.script_calls();
+        let second = odd.peer.send(&scene_line(scene, "tryLockW", "10000"));
+        eventually(BOUND, "the second waits", || match scene.kind.name {
+            "fair" => scene.channels().len() > heard,
+            _ => scene.server.script_calls() >= asked + 2,
+        });
+        guard.unlock().expect("held");
+        let at = first.join().expect("ends well");
+        assert_eq!(second.wait(BOUND).expect("answered"), "true");
+        println!("{}: the first {:?} before", scene.kind.name, at.elapsed());
+    });
+    odd.ask(scene, "unlock");
+    scene.eventually_free(BOUND);
+}
+
+/// A wait, a lease and a renewed hold last as long as they should by our clock, which is right.
+#[track_caller]
+fn waits_and_holds(scene: &Scene<'_>, odd: &Odd, jump: impl Fn()) {
+    let other = scene.other_client();
+    let rival = scene.rival(&other);
+    // A wait.
+    let guard = rival.try_lock_with_lease(BOUND).expect("an answer");
+    let guard = guard.expect("free");
+    let began = Instant::now();
+    let waiting = odd.peer.send(&scene_line(scene, "tryLockW", "1500"));
+    std::thread::sleep(Duration::from_millis(300));
+    jump();
+    assert_eq!(waiting.wait(BOUND).expect("answered"), "false");
+    let waited = began.elapsed();
+    let wait = Duration::from_millis(1500);
+    assert!(waited >= wait && waited < wait + SLACK, "{waited:?}");
+    guard.unlock().expect("held");
+
+    // A hold that is renewed.
+    assert_eq!(odd.ask(scene, "tryLock"), "true");
+    jump();
+    let mut last = scene.ttl();
+    for _ in 0..2 {
+        eventually(BOUND, "it is renewed", || {
+            // By itself a TTL only falls.
+            let before = std::mem::replace(&mut last, scene.ttl());
+            last > before
+        });
+    }
+    assert!(last <= WATCHDOG.as_millis() as i64, "{last} ms");
+    assert_eq!(odd.ask(scene, "guardHeld"), "true");
+    odd.ask(scene, "verify");
+    refused(&rival);
+    odd.ask(scene, "unlock");
+    scene.eventually_free(BOUND);
+
+    // A lease.
+    let line = scene_line(scene, "tryLockWL", "0 1500");
+    assert_eq!(odd.peer.call(&line).expect("answered"), "true");
+    let began = Instant::now();
+    jump();
+    assert_eq!(odd.ask(scene, "guardHeld"), "true");
+    let remaining: u128 = odd.ask(scene, "remaining").parse().expect("a number");
+    assert!(remaining > 500 && remaining <= 1500, "{remaining} ms");
+    let lost = odd.peer.call(&scene_line(scene, "awaitLost", "10000"));
+    assert_eq!(lost.expect("answered"), "true");
+    let held = began.elapsed();
+    assert!(held < wait + SLACK, "{held:?}");
+    assert!(held + SLACK > wait, "{held:?}");
+    let (guard, _) = enter(&rival, BOUND);
+    let refusal = odd.peer.call(&scene_line(scene, "unlock", ""));
+    assert_eq!(refusal.expect_err("its time is over").kind, "NotHeld");
+    guard.unlock().expect("held");
+}
+
+/// A peer with a wall clock of its own.
+struct Odd {
+    peer: Peer,
+    // Where its clock is set.
+    clock: PathBuf,
+    _dir: TempDir,
+}
+
+impl Odd {
+    /// `None` where there is no libfaketime and nobody insists on it.
+    #[track_caller]
+    fn start(scene: &Scene<'_>, offset: i64) -> Option<Self> {
+        let library = library()?;
+        let dir = TempDir::new();
+        let clock = dir.path().join("clock");
+        set(&clock, offset);
+        let mut command = Command::new(example("peer"));
+        command
+            .env("LD_PRELOAD", library)
+            .env("FAKETIME_TIMESTAMP_FILE", &clock)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let peer = Peer::start(command);
+        let made = peer.call(&format!(
+            "client A single {} {}",
+            scene.server.url(),
+            WATCHDOG.as_millis(),
+        ));
+        made.expect("a client");
+        Some(Self {
+            peer,
+            clock,
+            _dir: dir,
+        })
+    }
+
+    fn jump_to(&self, offset: i64) {
+        set(&self.clock, offset);
+        self.is_off_by(offset);
+    }
+
+    #[track_caller]
+    fn is_off_by(&self, offset: i64) {
+        let shown = self.peer.call("clock").expect("answered");
+        let shown: i64 = shown.parse().expect("milliseconds");
+        let ours = SystemTime::now().duration_since(UNIX_EPOCH);
+        let ours = ours.expect("after 1970").as_millis() as i64;
+        let off = shown - ours;
+        assert!(
+            (off - offset * 1000).abs() < 10_000,
+            "its clock is off by {off} ms, not by {offset} s"
+        );
+    }
+
+    #[track_caller]
+    fn ask(&self, scene: &Scene<'_>, op: &str) -> String {
+        self.peer.call(&scene_line(scene, op, "")).expect(op)
+    }
+}
+
+/// The libfaketime of this system.
+#[track_caller]
+fn library() -> Option<&'static str> {
+    let found = LIBRARIES.iter().find(|path| Path::new(path).exists());
+    let wanted = env::var("LOCKSON_FAKETIME").as_deref() == Ok("1");
+    assert!(
+        found.is_some() || !wanted,
+        "libfaketime is missing: install it (on Debian: apt-get install faketime)"
+    );
+    if found.is_none() {
+        eprintln!("not run: it needs libfaketime (on Debian: apt-get install faketime)");
+    }
+    found.copied()
+}
+
+fn set(clock: &Path, offset: i64) {
+    // In one step: it may be read at any time.
+    let next = clock.with_extension("next");
+    fs::write(&next, format!("{offset:+}s\n")).expect("writable");
+    fs::rename(next, clock).expect("writable");
+}
+
+fn scene_line(scene: &Scene<'_>, op: &str, arguments: &str) -> String {
+    let line = format!(
+        "A t1 {op} {} {} {arguments}",
+        scene.kind.peer_type, scene.name
+    );
+    line.trim_end().to_owned()
+}
+
+const LIBRARIES: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+    "/usr/lib/faketime/libfaketimeMT.so.1",
+    "/usr/local/lib/faketime/libfaketimeMT.so.1",
+    "/opt/homebrew/lib/faketime/libfaketimeMT.so.1",
+];
+/// In seconds.
+const HOUR: i64 = 3600;
+const WATCHDOG: Duration = Duration::from_millis(900);
