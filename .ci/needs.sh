@@ -59,6 +59,18 @@ need_redis() {
   fi
 }
 
+# For clients whose clock is wrong. It is a library for Linux.
+need_faketime() {
+  [ "$(uname -s)" = Linux ] || return 0
+  local path
+  for path in /usr/lib/*/faketime /usr/lib64/faketime /usr/lib/faketime /usr/local/lib/faketime; do
+    [ ! -e "$path/libfaketimeMT.so.1" ] || return 0
+  done
+  local after=
+  install "libfaketime" "  Fedora: sudo dnf install libfaketime   Arch: sudo pacman -S libfaketime
+  Alpine: sudo apk add libfaketime" faketime
+}
+
 # JDK 17 or newer, with its compiler.
 has_java() {
   local version

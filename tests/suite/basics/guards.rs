@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, panic, thread};
 
+use lockson::{AnyLock, MultiLock};
+
 use super::{is_refused, leased, number, other_thread, owned, seconds_left, secs, taken};
 use crate::support::{Ground, connect};
 
@@ -208,6 +210,38 @@ fn numbers_of_holds_never_repeat() {
         lock.force_unlock().expect("answered");
     }
     assert_eq!(seen.len(), 20);
+}
+
+/// Threads of the system whose numbers are used again and again.
+#[test]
+fn ten_thousand_short_threads_are_as_many_holders() {
+    let ground = Ground::new();
+    let client = connect(&ground);
+    let several = [
+        client.reentrant_lock(ground.name("L")).into(),
+        client.reentrant_lock(ground.name("M")).into(),
+    ];
+    let halves = client.read_write_lock(ground.name("L"));
+    let locks: [AnyLock; 5] = [
+        client.reentrant_lock(ground.name("L")).into(),
+        client.fair_lock(ground.name("L")).into(),
+        halves.read_lock().into(),
+        client.read_write_lock(ground.name("L")).write_lock().into(),
+        MultiLock::new(several).expect("two members").into(),
+    ];
+    let mut seen = HashSet::new();
+    for lock in &locks {
+        for _ in 0..2_000 {
+            let holders = other_thread(|| {
+                let guard = lock.try_lock().expect("answered").expect("free");
+                guard.holder().to_owned()
+            });
+            for holder in holders.split(',') {
+                assert!(seen.insert(number(holder)), "{holder} was there before");
+            }
+        }
+    }
+    assert_eq!(seen.len(), 4 * 2_000 + 2 * 2_000);
 }
 
 #[test]

@@ -192,4 +192,4 @@ fn patient(scene: &Scene<'_>, watchdog: Duration, losses: &Losses) -> Client {
 
 const WATCHDOG: Duration = Duration::from_millis(900);
 /// How long somebody holds who will not release.
-const DEAD: Duration = Duration::from_secs(3);
+const DEAD: Duration = Duration::from_secs(2);

@@ -21,6 +21,7 @@ faults! {
     new scripts_forgotten_while_waiting;
     new client_shut_down_while_some_wait;
     alone two_hundred_wait_by_one_connection;
+    alone given_up_at_the_moment_of_the_wake;
 }
 
 fn messages_cut_while_waiting(scene: &Scene<'_>) {
@@ -165,6 +166,43 @@ fn two_hundred_wait_by_one_connection(scene: &Scene<'_>) {
     eventually(BOUND, "nobody listens", || listening(scene).is_empty());
 }
 
+/// What the first was woken for belongs to the next.
+fn given_up_at_the_moment_of_the_wake(scene: &Scene<'_>) {
+    let client = scene.client();
+    let other = scene.other_client();
+    let lock = scene.lock(&client);
+    let (mut got, mut left) = (0, 0);
+    let mut longest = Duration::ZERO;
+    for round in 0..150_u32 {
+        let guard = scene.teller(&other).try_lock_with_lease(LONG);
+        let guard = guard.expect("an answer").expect("free");
+        // From before the release until well after it.
+        let shot = Instant::now() + LEAD;
+        let end = shot - LEAD / 4 + Duration::from_micros(100) * (round * 7 % 50);
+        thread::scope(|threads| {
+            let first = threads.spawn(|| lock.try_lock_until(end).expect("an answer").is_some());
+            let next = waiter(threads, &lock);
+            thread::sleep(shot.saturating_duration_since(Instant::now()));
+            guard.unlock().expect("held");
+            let released = Instant::now();
+            let late = entered(next).saturating_duration_since(released);
+            longest = longest.max(late);
+            match first.join().expect("ends well") {
+                true => got += 1,
+                false => left += 1,
+            }
+        });
+    }
+    println!(
+        "{}: {got} got in, {left} left, the next after {longest:?} at most",
+        scene.kind.name
+    );
+    assert!(got > 0 && left > 0, "both happen");
+    // A wake that was lost shows as a sleep of three seconds.
+    assert!(longest < Duration::from_millis(1500), "{longest:?}");
+    scene.eventually_free(BOUND);
+}
+
 /// Has a thread wait for what another client holds, breaks something, releases, and says how late
 /// the thread was in.
 #[track_caller]
@@ -225,4 +263,6 @@ fn listening(scene: &Scene<'_>) -> Vec<u64> {
 
 /// How late a waiter may be whose message was lost.
 const LATE: Duration = Duration::from_millis(500);
+/// Time for two threads to begin to wait.
+const LEAD: Duration = Duration::from_millis(4);
 const LEASE: Duration = Duration::from_secs(2);

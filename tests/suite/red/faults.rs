@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lockson::{Client, Ended, ErrorKind, LostReason};
+use lockson::{Client, ClientBuilder, Ended, ErrorKind, LostReason};
 
 use super::{PATIENT, SLACK, SOON, Scene, clients, is_there, red, start, stop};
 use crate::support::{Ground, Proxy, connect_to, eventually, script};
@@ -271,12 +271,20 @@ impl Scene {
     }
 
     fn behind_proxies(ground: &Ground, members: usize) -> (Self, Vec<Proxy>) {
+        Self::behind_proxies_with(ground, members, |plain| plain)
+    }
+
+    pub(super) fn behind_proxies_with(
+        ground: &Ground,
+        members: usize,
+        settings: impl Fn(ClientBuilder) -> ClientBuilder,
+    ) -> (Self, Vec<Proxy>) {
         let mut scene = Self::new(ground, members);
         let servers = scene.servers.iter();
         let proxies: Vec<Proxy> = servers.map(|one| Proxy::to(one.addr())).collect();
         let connected = |proxy: &Proxy| -> Client {
             connect_to(ground, &proxy.url(), |plain| {
-                plain.red_lock_member_timeout(PATIENT)
+                settings(plain.red_lock_member_timeout(PATIENT))
             })
         };
         scene.clients = proxies.iter().map(connected).collect();

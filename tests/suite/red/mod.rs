@@ -2,6 +2,7 @@
 
 mod basics;
 mod faults;
+mod replies;
 mod validity;
 mod waits;
 
