@@ -84,23 +84,19 @@ impl Core {
         }
         let thread = (!terms.owned).then(thread::current);
         let part = subject.kind.part();
+        let view = self
+            .registry
+            .look(&subject.key, part, Some(thread::current()));
+        if waits_for_itself(&view, terms) {
+            return Err(would_deadlock().about(&subject.key));
+        }
         let View {
             own,
             above,
-            in_the_way,
             held_until,
-        } = self
-            .registry
-            .look(&subject.key, part, Some(thread::current()));
+            ..
+        } = view;
         let own = own.filter(|_| !terms.owned);
-        // Who has it enters again, whatever else it has.
-        let enters = own.as_ref().is_some_and(|hold| hold.is_held());
-        if terms.wait == Wait::ForEver
-            && !enters
-            && in_the_way.is_some_and(|hold| hold.is_unbounded())
-        {
-            return Err(would_deadlock().about(&subject.key));
-        }
         let seeker = Seeker {
             thread,
             above: above.filter(|_| !terms.owned),
@@ -275,6 +271,13 @@ impl Core {
         own.is_none_or(|hold| !hold.is_held())
     }
 
+    /// Whether the thread would wait for what it has itself.
+    pub(super) fn is_in_its_own_way(&self, subject: &Subject, terms: &Terms) -> bool {
+        let part = subject.kind.part();
+        let thread = Some(thread::current());
+        waits_for_itself(&self.registry.look(&subject.key, part, thread), terms)
+    }
+
     /// A bid for one try, for the thread or the guard that asks.
     pub(super) fn bid_once<'a>(
         self: &'a Arc<Self>,
@@ -445,7 +448,14 @@ pub(super) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-fn would_deadlock() -> Error {
+fn waits_for_itself(view: &View, terms: &Terms) -> bool {
+    // Who has it enters again, whatever else it has.
+    let enters = !terms.owned && view.own.as_ref().is_some_and(|hold| hold.is_held());
+    let in_the_way = view.in_the_way.as_ref();
+    terms.wait == Wait::ForEver && !enters && in_the_way.is_some_and(|hold| hold.is_unbounded())
+}
+
+pub(super) fn would_deadlock() -> Error {
     Error::new(
         ErrorKind::WouldDeadlock,
         "this thread reads, and would wait for itself to write: release the read guard first",

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Terms, Wait,
-    acquire::{cancelled, check, is_passing},
+    acquire::{cancelled, check, is_passing, would_deadlock},
     bundle::{self, Bundle, Rule},
     ear::Bell,
     grip::Grip,
@@ -33,6 +33,16 @@ pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle
         return Err(Error::config(
             "nothing of this lease is left after what clocks may drift",
         ));
+    }
+    // Also in a forked child, which must touch nothing from here on.
+    if members.iter().all(|one| one.core.is_closed()) {
+        return Err(Error::closed());
+    }
+    let own = members
+        .iter()
+        .filter(|one| one.core.is_in_its_own_way(&one.subject, terms));
+    if members.len() - own.count() < majority(members.len()) {
+        return Err(would_deadlock());
     }
     let watch = Arc::new(Watch::default());
     let _bell = terms.cancel.as_ref().map(|token| {

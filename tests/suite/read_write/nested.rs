@@ -1,10 +1,10 @@
 //! Who has one half of a lock and wants another.
 
-use lockson::{ErrorKind, MultiLock};
+use lockson::{ClientBuilder, ErrorKind, MultiLock, RedLock};
 use redis::Commands;
 
-use super::{fields, millis, slot};
-use crate::support::{Ground, connect};
+use super::{SOON, fields, millis, slot};
+use crate::support::{Ground, connect, connect_to};
 
 #[test]
 fn a_writer_that_also_reads_may_write_again() {
@@ -45,6 +45,29 @@ fn who_reads_cannot_wait_to_write_it_among_several() {
     reading.verify().expect("it reads");
     reading.unlock().expect("held");
     both.lock().expect("free").unlock().expect("held");
+}
+
+#[test]
+fn who_reads_most_of_several_cannot_wait_to_write_a_majority() {
+    let ground = Ground::new();
+    let servers = [(); 3].map(|()| ground.server_with(|plain| plain));
+    let name = ground.name("L");
+    let locks = servers.each_ref().map(|server| {
+        let patient = |plain: ClientBuilder| plain.red_lock_member_timeout(SOON);
+        connect_to(&ground, &server.url(), patient).read_write_lock(&name)
+    });
+    let writes = locks.each_ref().map(|lock| (&lock.write_lock()).into());
+    let lock = RedLock::new(writes).expect("three");
+    // One of three is in nobody's way.
+    let first = locks[0].read().expect("free");
+    lock.lock().expect("two are free").unlock().expect("held");
+    let second = locks[1].read().expect("free");
+    let error = lock.lock().expect_err("it would wait for itself");
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock, "{error}");
+    assert!(lock.try_lock().expect("answered").is_none());
+    first.unlock().expect("held");
+    lock.lock().expect("two are free").unlock().expect("held");
+    second.unlock().expect("held");
 }
 
 #[test]
