@@ -5,7 +5,7 @@
 
 use std::{
     env, fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     sync::OnceLock,
     thread,
@@ -147,25 +147,16 @@ fn waits_and_holds(scene: &Scene<'_>, odd: &Odd, jump: impl Fn(i64)) {
 /// A peer with a wall clock of its own.
 struct Odd {
     peer: Peer,
-    // Where its clock is set.
-    clock: PathBuf,
-    _dir: TempDir,
+    clock: Clock,
 }
 
 impl Odd {
     /// `None` where there is no libfaketime and nobody insists on it.
     #[track_caller]
     fn start(scene: &Scene<'_>, offset: i64) -> Option<Self> {
-        let library = library()?;
-        let dir = TempDir::new();
-        let clock = dir.path().join("clock");
-        set(&clock, offset);
+        let clock = Clock::at(offset)?;
         let mut command = Command::new(example("peer"));
-        command
-            .env("LD_PRELOAD", library)
-            .env("FAKETIME_TIMESTAMP_FILE", &clock)
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        clock.rule(&mut command);
         let peer = Peer::start(command);
         let made = peer.call(&format!(
             "client A single {} {}",
@@ -173,15 +164,11 @@ impl Odd {
             WATCHDOG.as_millis(),
         ));
         made.expect("a client");
-        Some(Self {
-            peer,
-            clock,
-            _dir: dir,
-        })
+        Some(Self { peer, clock })
     }
 
     fn jump_to(&self, offset: i64) {
-        set(&self.clock, offset);
+        self.clock.set(offset);
         self.is_off_by(offset);
     }
 
@@ -204,6 +191,45 @@ impl Odd {
     }
 }
 
+/// A wall clock for processes of their own.
+pub(crate) struct Clock {
+    library: PathBuf,
+    file: PathBuf,
+    _dir: TempDir,
+}
+
+impl Clock {
+    /// So many seconds ahead. `None` where there is no libfaketime and nobody insists on it.
+    #[track_caller]
+    pub(crate) fn at(offset: i64) -> Option<Self> {
+        let library = library()?;
+        let dir = TempDir::new();
+        let clock = Self {
+            library,
+            file: dir.path().join("clock"),
+            _dir: dir,
+        };
+        clock.set(offset);
+        Some(clock)
+    }
+
+    /// Has a process live by it.
+    pub(crate) fn rule(&self, command: &mut Command) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", &self.file)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+
+    fn set(&self, offset: i64) {
+        // In one step: it may be read at any time.
+        let next = self.file.with_extension("next");
+        fs::write(&next, format!("{offset:+}s\n")).expect("writable");
+        fs::rename(next, &self.file).expect("writable");
+    }
+}
+
 /// The libfaketime of this system.
 #[track_caller]
 fn library() -> Option<PathBuf> {
@@ -222,13 +248,6 @@ fn library() -> Option<PathBuf> {
         eprintln!("not run: {hint}");
     }
     found
-}
-
-fn set(clock: &Path, offset: i64) {
-    // In one step: it may be read at any time.
-    let next = clock.with_extension("next");
-    fs::write(&next, format!("{offset:+}s\n")).expect("writable");
-    fs::rename(next, clock).expect("writable");
 }
 
 fn scene_line(scene: &Scene<'_>, op: &str, arguments: &str) -> String {

@@ -3,7 +3,7 @@
 //! A fault is one test and meets every kind of lock in turn. A new kind is a row in [`KINDS`]; a
 //! new fault is a function, named in the `faults!` of its module.
 
-mod clocks;
+pub(crate) mod clocks;
 mod cuts;
 mod giving_up;
 mod hand_overs;

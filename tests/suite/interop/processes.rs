@@ -27,12 +27,18 @@ pub(super) fn java_peer() -> Peer {
 /// Real Redisson of this version, or of the usual one.
 #[track_caller]
 pub(super) fn java_peer_of(version: Option<&str>) -> Peer {
+    Peer::start(java(version))
+}
+
+/// How Redisson of this version, or of the usual one, is started.
+#[track_caller]
+pub(super) fn java(version: Option<&str>) -> Command {
     let mut java = Command::new("java");
     // It lives for seconds: better to start soon and stay small than to run fast.
     java.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx192m"])
         .args(["-cp", &class_path(version)])
         .arg("lockson.interop.Peer");
-    Peer::start(java)
+    java
 }
 
 /// Built at the first call for a version; the script sees by itself that nothing is to be done.

@@ -1,5 +1,6 @@
 //! One queue of a fair lock in which Java and Rust stand.
 
+mod clocks;
 mod scene;
 
 use std::time::{Duration, Instant};
