@@ -9,6 +9,7 @@ mod api;
 mod bad_data;
 mod basics;
 mod connecting;
+mod documents;
 mod fair;
 mod faults;
 mod golden;
