@@ -184,9 +184,11 @@ impl<'a> Scene<'a> {
         self.count("stats", "expired_keys:")
     }
 
-    /// How often the server has refused with this code.
+    /// How often the server has refused with this code, or, as Redis 6.2 counts what scripts are
+    /// refused, with any.
     pub(super) fn refusals(&self, code: &str) -> u64 {
-        self.count("errorstats", &format!("errorstat_{code}:count="))
+        let of = |code: &str| self.count("errorstats", &format!("errorstat_{code}:count="));
+        of(code) + of("ERR")
     }
 
     pub(super) fn info(&self, section: &str) -> String {
