@@ -1,5 +1,7 @@
 //! A hold: what this process knows of one entry in a lock's hash, and the clock it lives by.
 
+mod state;
+
 use std::{
     fmt,
     sync::{
@@ -9,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::state::{Renewed, Share, State};
 use super::watch::Watch;
 use crate::{
     error::Shortened,
@@ -74,47 +77,6 @@ pub(crate) enum Raised {
 
 /// How one acquisition of a hold ended; set once.
 pub(crate) type Fate = Arc<OnceLock<Ended>>;
-
-/// One acquisition of a hold.
-#[derive(Clone)]
-struct Share {
-    number: u64,
-    renewed: Renewed,
-    /// Until when it is kept for this one.
-    end: Instant,
-    /// Whether its release is on its way.
-    leaves: bool,
-    fate: Fate,
-}
-
-#[derive(Clone, Copy)]
-enum Renewed {
-    Not,
-    Until(Instant),
-    ForEver,
-}
-
-struct State {
-    /// What Redis should say.
-    count: u32,
-    shares: Vec<Share>,
-    next_share: u64,
-    chain: Option<Chain>,
-    deadline: Instant,
-    /// The longest time that Redis was told.
-    span: Duration,
-    lost: Option<LostReason>,
-    /// Whether the release is under way of the last acquisition that was alive: it ended the hold,
-    /// and not the clock.
-    let_go: bool,
-    /// Whether a request that raises the TTL went unanswered, so that Redis may keep the entry
-    /// longer than we believe.
-    doubtful: bool,
-    /// The connections of requests for it that were given up: late copies may still run.
-    copies: Vec<Fence>,
-    /// Who watches several holds at once.
-    watches: Vec<Weak<Watch>>,
-}
 
 impl Hold {
     pub(crate) fn new(
@@ -466,40 +428,6 @@ impl Hold {
             return Some(*ended);
         }
         (Instant::now() >= state.deadline).then_some(Ended::Lost(LostReason::Expired))
-    }
-}
-
-impl State {
-    fn remaining(&self) -> Duration {
-        match self.lost {
-            Some(_) => Duration::ZERO,
-            None => self.deadline.saturating_duration_since(Instant::now()),
-        }
-    }
-
-    fn note_span(&mut self, deadline: Instant) {
-        let told = deadline.saturating_duration_since(Instant::now());
-        self.span = self.span.max(told);
-    }
-
-    /// Until when it is kept for those who stay.
-    fn longest_lease(&self) -> Option<Instant> {
-        let stay = self.shares.iter().filter(|share| !share.leaves);
-        stay.map(|share| share.end).max()
-    }
-
-    /// Why it is lost, if `reason` is what is said now: the first reason stays, and the clock may
-    /// have been first without anybody noticing.
-    fn reason(&self, reason: LostReason) -> LostReason {
-        match self.lost {
-            Some(first) => first,
-            None if self.is_over() => LostReason::Expired,
-            None => reason,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.remaining().is_zero()
     }
 }
 
