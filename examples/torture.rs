@@ -34,6 +34,10 @@ mod register;
 mod report;
 #[path = "torture/schedule.rs"]
 mod schedule;
+#[path = "torture/soak.rs"]
+mod soak;
+#[path = "torture/watch.rs"]
+mod watch;
 #[path = "torture/worker.rs"]
 mod worker;
 
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     match parse(&words) {
         Some(Task::Check(dir)) => check(&dir),
+        Some(Task::Soak(options)) => soak::run(&options),
         Some(Task::Torture(options)) => driver::run(&options),
         None => {
             eprintln!("{USAGE}");
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
 
 enum Task {
     Check(String),
+    Soak(soak::Options),
     Torture(driver::Options),
 }
 
@@ -74,6 +80,7 @@ fn parse(words: &[String]) -> Option<Task> {
         red: false,
         keep: false,
     };
+    let (mut soaks, mut names, mut cycles) = (false, 10_000, 100_000);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut number = || words.next()?.parse::<u64>().ok();
@@ -85,11 +92,23 @@ fn parse(words: &[String]) -> Option<Task> {
             "--flush" => options.flush = true,
             "--red" => options.red = true,
             "--keep" => options.keep = true,
+            "--soak" => soaks = true,
+            "--names" => names = number()?.max(soak::HOT),
+            "--cycles" => cycles = number()?,
             "--check" => return Some(Task::Check(words.next()?.clone())),
             _ => return None,
         }
     }
-    Some(Task::Torture(options))
+    Some(if soaks {
+        Task::Soak(soak::Options {
+            names,
+            held_for: options.length,
+            cycles,
+            seed: options.seed,
+        })
+    } else {
+        Task::Torture(options)
+    })
 }
 
 /// Has the checkers look once more at what an earlier run wrote down.
@@ -111,8 +130,10 @@ fn some_seed() -> u64 {
 
 const USAGE: &str = "\
 usage: torture [--seconds N] [--seed N] [--workers N] [--threads N] [--red] [--flush] [--keep]
+       torture --soak [--seconds N] [--names N] [--cycles N]
        torture --check DIRECTORY
 
   --red    RedLocks too, on three more servers
   --flush  the keys are destroyed now and then: whoever held must be told
+  --soak   no faults: very many names, held for so long, then taken and released so often
   --keep   leave the histories where they are, also when nothing was found";

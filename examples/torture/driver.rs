@@ -16,19 +16,15 @@ use std::{
 use redis::{Connection, RedisResult};
 
 use crate::{
-    clock::now,
     crew::{Crew, Orders},
     dice::Dice,
     evil::Evil,
-    history::{
-        History,
-        event::{Event, Names},
-        leftovers::Remains,
-    },
+    history::{History, event::Event, leftovers::Remains},
     pen::Pen,
     register, report,
     schedule::{self, Fault},
     support::{Ground, Proxy, Server, within},
+    watch,
     worker::LONGEST_LEASE,
 };
 
@@ -66,7 +62,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     let pen = Pen::new(&dir.join(History::DRIVER)).expect("the directory is writable");
     let ended = AtomicBool::new(false);
     let (trouble, done) = thread::scope(|scope| {
-        scope.spawn(|| watch_queues(&servers[0], &pen, &ended));
+        scope.spawn(|| watch::run(&servers[0], &pen, &ended));
         let outcome = torture(options, &dir, &servers, &proxies, &pen);
         ended.store(true, Ordering::SeqCst);
         outcome
@@ -169,45 +165,6 @@ fn timeline(faults: &[Fault]) -> Vec<(Duration, usize, bool)> {
         .collect();
     moments.sort_by_key(|&(at, ..)| at);
     moments
-}
-
-/// Looks at the queue of the fair lock that is in use, all the time.
-fn watch_queues(server: &Server, pen: &Pen, ended: &AtomicBool) {
-    let mut connection = None;
-    while !ended.load(Ordering::SeqCst) {
-        thread::sleep(Duration::from_millis(5));
-        let Some(mut redis) = connection.take().or_else(|| server.try_connection().ok()) else {
-            continue;
-        };
-        let began = now();
-        let looked = queues(&mut redis);
-        let Ok(queues) = looked else { continue };
-        connection = Some(redis);
-        for (queue, holders) in queues {
-            let name = queue
-                .split(['{', '}'])
-                .nth(1)
-                .unwrap_or_default()
-                .to_owned();
-            let holders = Names(holders);
-            pen.note(Event::Queue {
-                name,
-                began,
-                holders,
-            });
-        }
-    }
-}
-
-fn queues(redis: &mut Connection) -> RedisResult<Vec<(String, Vec<String>)>> {
-    let pattern = "redisson_lock_queue:{fair-*}";
-    let names: Vec<String> = redis::cmd("KEYS").arg(pattern).query(redis)?;
-    let mut queues = Vec::new();
-    for name in names {
-        let holders = members(redis, "LRANGE", &name)?;
-        queues.push((name, holders));
-    }
-    Ok(queues)
 }
 
 fn members(redis: &mut Connection, range: &str, key: &str) -> RedisResult<Vec<String>> {

@@ -1,14 +1,14 @@
 //! What happened, in figures, and what must not have.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     clock::nanos,
     history::{
         History, counter,
         event::Kind,
-        exclusion, leftovers,
-        leftovers::Remains,
+        exclusion, ghosts,
+        leftovers::{self, Remains},
         liveness::{self, Limits},
         order,
         spans::{Outcome, Spans},
@@ -18,7 +18,6 @@ use crate::{
     support::Proxy,
     worker::LONGEST_LEASE,
 };
-use std::time::Duration;
 
 /// Prints how often what was done.
 pub(crate) fn faults(done: &BTreeMap<What, usize>, proxies: &[Proxy]) {
@@ -47,14 +46,20 @@ pub(crate) fn findings(history: &History, remains: Option<&Remains>, trouble: &[
         cap: nanos(Duration::from_secs(3)),
         fault: nanos(schedule::LONGEST),
         slack: nanos(Duration::from_secs(3)),
-        lease: nanos(LONGEST_LEASE),
+        // A writer that enters again adds to its lease.
+        lease: nanos(LONGEST_LEASE * 2),
     };
     let counter = counter::check(history, &spans);
+    let ghosts = ghosts::check(history, &spans);
     let order = order::check(history, &spans, nanos(PATIENT));
     let liveness = liveness::check(history, &spans, limits);
     println!(
         "counters: {} sure writes, {} reads after a write of somebody whose time was over",
         counter.sure, counter.explained,
+    );
+    println!(
+        "ghosts: {} holders were gone when they had released all",
+        ghosts.gone
     );
     println!(
         "order: {} pairs of fair waiters were in the order of the queue",
@@ -68,6 +73,7 @@ pub(crate) fn findings(history: &History, remains: Option<&Remains>, trouble: &[
     let mut violations = exclusion::check(history, &spans);
     violations.extend(told::check(history, &spans));
     violations.extend(counter.violations);
+    violations.extend(ghosts.violations);
     violations.extend(order.violations);
     violations.extend(liveness.violations);
     if let Some(remains) = remains {

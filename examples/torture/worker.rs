@@ -26,8 +26,11 @@ use crate::{
     pen::Pen,
 };
 
-/// How long the watchdog's holds live, and the longest lease: what the dead leave is gone after that.
-pub(crate) const LONGEST_LEASE: Duration = Duration::from_millis(900);
+/// What the dead leave is gone after that, or after twice that if they wrote.
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_millis(1500);
+
+/// How long the watchdog's holds live.
+pub(crate) const WATCHDOG: Duration = Duration::from_millis(900);
 
 /// What the driver tells a worker by its environment: lines of `key=value`.
 pub(crate) const ORDERS: &str = "LOCKSON_TORTURE_WORKER";
@@ -244,7 +247,7 @@ fn kinds(with_members: bool) -> Vec<(u64, Kind)> {
 
 fn settings() -> ClientBuilder {
     Client::builder()
-        .lock_watchdog_timeout(LONGEST_LEASE)
+        .lock_watchdog_timeout(WATCHDOG)
         .response_timeout(Duration::from_millis(800))
         .connect_timeout(Duration::from_millis(800))
         .pool_size(8)

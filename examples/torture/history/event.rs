@@ -112,6 +112,8 @@ events! {
     Destroying { server: u64 }
     /// All keys are gone.
     Destroyed { server: u64 }
+    /// Who held a lock in Redis, some time between the two moments.
+    Holders { name: String, began: Nanos, holders: Names }
     /// What stood in the queue of a fair lock, some time between the two moments.
     Queue { name: String, began: Nanos, holders: Names }
 }

@@ -8,6 +8,7 @@
 pub(crate) mod counter;
 pub(crate) mod event;
 pub(crate) mod exclusion;
+pub(crate) mod ghosts;
 pub(crate) mod leftovers;
 pub(crate) mod liveness;
 pub(crate) mod order;

@@ -5,6 +5,7 @@ mod history;
 
 mod counters;
 mod exclusion;
+mod ghosts;
 mod leftovers;
 mod liveness;
 mod order;
