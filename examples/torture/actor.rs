@@ -341,8 +341,19 @@ impl<'a> Actor<'a> {
         self.end(&entry, handed.guard);
     }
 
+    /// Holds on until the guard says that it is over: others are to come in no sooner.
+    fn outstay<G: Guard>(&mut self, entry: &Entry<'_>, guard: &G) {
+        while self.look(entry.call, guard) {
+            thread::sleep(self.dice.millis(1..8));
+        }
+    }
+
     /// Lets go of a guard in one of the ways there are.
     fn end<G: Guard>(&mut self, entry: &Entry<'_>, guard: G) {
+        let ends_by_itself = entry.plan.lease.is_some() || entry.plan.most.is_some();
+        if ends_by_itself && self.dice.percent(8) {
+            self.outstay(entry, &guard);
+        }
         let (call, pen) = (entry.call, &self.world.pen);
         let releasing = |how: &str| {
             let how = how.to_owned();
@@ -352,7 +363,6 @@ impl<'a> Actor<'a> {
             let result = "dropped".to_owned();
             pen.note(Event::Released { call, result });
         };
-        let ends_by_itself = entry.plan.lease.is_some() || entry.plan.most.is_some();
         match self.dice.below(100) {
             0..60 => self.release(call, guard),
             60..80 => {

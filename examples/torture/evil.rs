@@ -54,7 +54,7 @@ impl Evil<'_> {
             What::Drop => self.proxies[whom].drop_requests(scripts(), some),
             What::CutReply => self.proxies[whom].cut_after(scripts(), some),
             What::Hold => self.proxies[whom].hold(scripts(), some),
-            What::Delay => self.proxies[whom].delay(self.dice.millis(5..60)),
+            What::Delay => self.proxies[whom].delay(self.dice.millis(5..200)),
             What::Flush => {
                 let server = whom as u64;
                 self.pen.note(Event::Destroying { server });

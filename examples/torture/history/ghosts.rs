@@ -25,9 +25,12 @@ pub(crate) fn check(history: &History, spans: &Spans) -> Findings {
             Some((at, result)) if result == "ok" => Some(*at),
             _ => None,
         };
-        let known = gone.entry(base(&hold.holder)).or_insert(answered);
-        // One guard of which nobody knows is enough for it to stay.
-        *known = known.zip(answered).map(|(one, other)| one.max(other));
+        // Several locks have a holder each.
+        for holder in hold.holder.split(',') {
+            let known = gone.entry(base(holder)).or_insert(answered);
+            // One guard of which nobody knows is enough for it to stay.
+            *known = known.zip(answered).map(|(one, other)| one.max(other));
+        }
     }
     gone.retain(|_, at| at.is_some());
     let mut findings = Findings {

@@ -38,6 +38,34 @@ fn who_was_not_told_that_it_let_go_may_stay() {
     assert_found(&look(seen(other_guard, 60, "1:1")).violations, "", 0);
 }
 
+#[test]
+fn a_member_of_several_goes_with_the_last_that_has_it() {
+    let several = || {
+        let (call, how) = (1, "forget".to_owned());
+        let entered = Event::Entered {
+            call,
+            holder: "1:1,1:2".to_owned(),
+            left: 100 * MS,
+        };
+        Script::default()
+            .ask(1, 1, (Kind::Multi, "b,a"), 0)
+            .note(1, 10, entered)
+            .note(1, 20, Event::Releasing { call, how })
+            .enter_as((1, 3, 2), (Kind::Lock, "a"), [25, 30, 100])
+            .release(1, 3, 50, "ok")
+    };
+    assert_found(&look(seen(several(), 60, "1:2")).violations, "", 0);
+    let released = several().note(
+        1,
+        55,
+        Event::Released {
+            call: 1,
+            result: "ok".to_owned(),
+        },
+    );
+    assert_found(&look(seen(released, 60, "1:2")).violations, "ghosts", 1);
+}
+
 fn holder() -> Script {
     Script::default().enter(1, 1, (Kind::Lock, "a"), [0, 10, 100])
 }
