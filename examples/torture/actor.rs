@@ -1,6 +1,11 @@
 //! A thread of a worker: takes locks of all kinds, works under them, and lets go of them in every way.
 
-use std::{mem, panic, sync::atomic::Ordering, thread, time::Duration};
+use std::{
+    mem, panic,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
 
 use lockson::{AnyGuard, Error, Guard};
 
@@ -121,6 +126,8 @@ impl<'a> Actor<'a> {
         let most = (lease.is_none() && dice.percent(30)).then(|| dice.millis(100..600));
         let names = match kind {
             Kind::Fair => vec![self.world.fair_name()],
+            // Some are mostly free: what comes late can do its worst there.
+            Kind::Lock if dice.percent(40) => vec![(*dice.pick(&QUIET)).to_owned()],
             Kind::Lock => vec![(*dice.pick(&["a", "b"])).to_owned()],
             Kind::Multi if dice.percent(50) => vec!["a".to_owned(), "b".to_owned()],
             Kind::Multi => vec!["b".to_owned(), "a".to_owned()],
@@ -153,7 +160,7 @@ impl<'a> Actor<'a> {
             kind: plan.kind,
             names: Names(plan.names.clone()),
             wait: plan.wait.map_or(FOR_EVER, nanos),
-            lease: plan.lease.map_or(0, nanos),
+            lease: plan.lease.or(plan.most).map_or(0, nanos),
         });
     }
 
@@ -307,6 +314,9 @@ impl<'a> Actor<'a> {
         if self.look(second.0.call, &second.1) {
             self.work(second.0, &second.1);
         }
+        if second.0.plan.lease.is_some() && self.dice.percent(30) {
+            self.outstay(second.0, &second.1);
+        }
         self.end(second.0, second.1);
     }
 
@@ -343,7 +353,9 @@ impl<'a> Actor<'a> {
 
     /// Holds on until the guard says that it is over: others are to come in no sooner.
     fn outstay<G: Guard>(&mut self, entry: &Entry<'_>, guard: &G) {
-        while self.look(entry.call, guard) {
+        // Where another guard of the same hold is renewed, it is never over.
+        let end = Instant::now() + LONGEST_LEASE * 2;
+        while self.look(entry.call, guard) && Instant::now() < end {
             thread::sleep(self.dice.millis(1..8));
         }
     }
@@ -409,6 +421,9 @@ fn short_or_long(dice: &mut Dice) -> Duration {
     };
     dice.millis(40..longest)
 }
+
+/// Names that few take.
+pub(crate) const QUIET: [&str; 4] = ["c", "d", "e", "f"];
 
 /// How long somebody stands in a queue at most.
 pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_secs(12);

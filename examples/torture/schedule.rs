@@ -67,7 +67,7 @@ impl What {
         (8, Self::Swallow, 100, 1000),
         (6, Self::Drop, 100, 1000),
         (6, Self::CutReply, 100, 1000),
-        (6, Self::Hold, 50, 2500),
+        (12, Self::Hold, 300, 2500),
         (4, Self::Delay, 200, 2000),
     ];
 

@@ -10,6 +10,7 @@ use std::{
 use redis::{Connection, RedisResult};
 
 use crate::{
+    actor::QUIET,
     clock::now,
     history::event::{Event, Names, Nanos},
     pen::Pen,
@@ -62,7 +63,7 @@ impl Watch<'_> {
             })?;
             self.glance(redis, name, |key| redis::cmd("HKEYS").arg(key).take())?;
         }
-        for name in HASHES {
+        for name in HASHES.into_iter().chain(QUIET) {
             self.glance(redis, name.to_owned(), |key| {
                 redis::cmd("HKEYS").arg(key).take()
             })?;

@@ -21,8 +21,9 @@ pub(crate) struct Findings {
 
 /// Finds live waiters that were passed.
 ///
-/// Not looked at are those that may be passed: the dead, and who would wait for less than `patience`
-/// and may have been silent for so long.
+/// Not looked at are those that may be passed: the dead; who would wait for less than `patience` and may
+/// have been silent for so long; who had its turn, was not told so, and stands there anew when its short
+/// lease is over.
 pub(crate) fn check(history: &History, spans: &Spans, patience: Nanos) -> Findings {
     let mut stays = stays(history);
     let mut findings = Findings::default();
@@ -46,7 +47,7 @@ pub(crate) fn check(history: &History, spans: &Spans, patience: Nanos) -> Findin
     for (hold, wait) in &entries {
         let place = (hold.names[0].clone(), hold.holder.clone());
         if let Some(stay) = stays.get_mut(&place) {
-            stay.patient = wait.wait >= patience;
+            stay.patient = wait.wait >= patience && wait.lease == 0;
         }
     }
     for ((name, holder), stay) in stays.iter().filter(|(_, stay)| stay.patient) {
@@ -76,26 +77,38 @@ struct Stay {
     first: Nanos,
     last: Nanos,
     patient: bool,
+    had_its_turn: bool,
 }
 
 fn stays(history: &History) -> HashMap<(String, String), Stay> {
     let mut stays: HashMap<(String, String), Stay> = HashMap::new();
     for record in &history.driver {
-        let Event::Queue {
-            name,
-            began,
-            holders,
-        } = &record.event
-        else {
-            continue;
-        };
-        for holder in &holders.0 {
-            let stay = stays.entry((name.clone(), holder.clone())).or_insert(Stay {
-                first: record.at,
-                last: 0,
-                patient: false,
-            });
-            stay.last = stay.last.max(*began);
+        match &record.event {
+            Event::Queue {
+                name,
+                began,
+                holders,
+            } => {
+                for holder in &holders.0 {
+                    let stay = stays.entry((name.clone(), holder.clone())).or_insert(Stay {
+                        first: record.at,
+                        last: 0,
+                        patient: false,
+                        had_its_turn: false,
+                    });
+                    if !stay.had_its_turn {
+                        stay.last = stay.last.max(*began);
+                    }
+                }
+            }
+            Event::Holders { name, holders, .. } => {
+                for holder in &holders.0 {
+                    if let Some(stay) = stays.get_mut(&(name.clone(), holder.clone())) {
+                        stay.had_its_turn = true;
+                    }
+                }
+            }
+            _ => {}
         }
     }
     stays

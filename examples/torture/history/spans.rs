@@ -19,6 +19,8 @@ pub(crate) struct Waiting {
     pub(crate) kind: Kind,
     pub(crate) names: Vec<String>,
     pub(crate) wait: Nanos,
+    /// How long the hold lives at most, or 0.
+    pub(crate) lease: Nanos,
     pub(crate) since: Nanos,
     pub(crate) until: Nanos,
     pub(crate) outcome: Outcome,
@@ -105,7 +107,7 @@ fn of_process(process: &Process, end: Option<Nanos>) -> (Vec<Waiting>, Vec<Hold>
                 kind,
                 names,
                 wait,
-                ..
+                lease,
             } => {
                 let waiting = Waiting {
                     process: process.number,
@@ -114,6 +116,7 @@ fn of_process(process: &Process, end: Option<Nanos>) -> (Vec<Waiting>, Vec<Hold>
                     kind: *kind,
                     names: names.0.clone(),
                     wait: *wait,
+                    lease: *lease,
                     since: at,
                     until: end.max(at),
                     outcome: Outcome::Unknown,

@@ -2,7 +2,7 @@
 
 use super::{
     history::{
-        event::Kind,
+        event::{Event, Kind},
         order::{self, Findings},
         spans::Spans,
     },
@@ -54,6 +54,22 @@ fn who_has_it_already_passes_nobody() {
     let script = passed_by((2, 2, 9), |script| {
         script.enter_as((2, 1, 9), (Kind::Fair, "fair-0"), [1, 2, 300])
     });
+    assert_found(&look(script).violations, "", 0);
+}
+
+#[test]
+fn who_had_its_turn_and_was_not_told_may_be_passed() {
+    let holders = Event::Holders {
+        name: "fair-0".to_owned(),
+        began: 40 * MS,
+        holders: "1:1".parse().expect("holders are words"),
+    };
+    let script = Script::default()
+        .enter(1, 1, (Kind::Fair, "fair-0"), [0, 90, 100])
+        .queue(20, "fair-0", "1:1")
+        .driver(40, holders)
+        .enter(2, 1, (Kind::Fair, "fair-0"), [30, 50, 100])
+        .queue(70, "fair-0", "1:1");
     assert_found(&look(script).violations, "", 0);
 }
 
