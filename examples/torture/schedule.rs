@@ -114,8 +114,14 @@ pub(crate) fn of(
     }
     // A moment of peace first, for everybody to come in, and between two faults.
     let mut at = Duration::from_millis(500);
+    // Each sort once first, in any order, so that a short run has them all.
+    let mut first: Vec<(What, u64, u64)> = kinds.iter().map(|&(_, kind)| kind).collect();
+    for place in (1..first.len()).rev() {
+        first.swap(place, dice.below(place as u64 + 1) as usize);
+    }
     while at < length {
-        let (what, least, most) = dice.weighed(&kinds);
+        let next = first.last().copied();
+        let (what, least, most) = next.unwrap_or_else(|| dice.weighed(&kinds));
         let mut lasts = dice.millis(least..most);
         if dice.percent(50) {
             // Short ones are as good, and leave time for more.
@@ -128,6 +134,7 @@ pub(crate) fn of(
         };
         let whom = dice.below(free.len() as u64) as usize;
         if free[whom] <= at {
+            first.pop();
             faults.push(Fault {
                 at,
                 lasts,
