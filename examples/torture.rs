@@ -18,6 +18,8 @@ mod actor;
 mod clock;
 #[path = "torture/crew.rs"]
 mod crew;
+#[path = "torture/deeds.rs"]
+mod deeds;
 #[path = "torture/dice.rs"]
 mod dice;
 #[path = "torture/driver.rs"]
@@ -28,6 +30,8 @@ mod evil;
 mod history;
 #[path = "torture/pen.rs"]
 mod pen;
+#[path = "torture/plan.rs"]
+mod plan;
 #[path = "torture/register.rs"]
 mod register;
 #[path = "torture/report.rs"]

@@ -10,10 +10,10 @@ use std::{
 use redis::{Connection, RedisResult};
 
 use crate::{
-    actor::QUIET,
     clock::now,
     history::event::{Event, Names, Nanos},
     pen::Pen,
+    plan::QUIET,
     support::Server,
 };
 
