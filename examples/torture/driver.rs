@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{self, ExitCode},
     sync::{
         Arc,
@@ -49,6 +49,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     // Where there is a disk in memory: servers die here, machines do not.
     let memory = Some(PathBuf::from("/dev/shm")).filter(|dir| dir.is_dir());
     let data = memory.unwrap_or_else(env::temp_dir);
+    sweep(&data);
     let data: Vec<PathBuf> = (0..if options.red { 4 } else { 1 })
         .map(|number| new_dir(data.clone(), &format!("-data-{number}")))
         .collect();
@@ -84,6 +85,18 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    }
+}
+
+/// Removes the data of runs that were killed. Histories are left: somebody may want to read them.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let rest = name.strip_prefix("lockson-torture-");
+        let owner = rest.and_then(|rest| Some(rest.split_once("-data-")?.0));
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
