@@ -52,7 +52,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// How often, and for how many milliseconds.
+    /// How often, and for how many milliseconds. What waits for requests waits for long enough to meet one.
     const ALL: [(u64, Self, u64, u64); 15] = [
         (14, Self::StopWorker, 50, 2500),
         (8, Self::KillWorker, 1, 500),
@@ -63,12 +63,12 @@ impl What {
         (7, Self::Pause, 20, 1500),
         (7, Self::Cut, 1, 2),
         (5, Self::Refuse, 50, 1500),
-        (5, Self::BlackHole, 50, 2500),
-        (8, Self::Swallow, 100, 1000),
-        (6, Self::Drop, 100, 1000),
-        (6, Self::CutReply, 100, 1000),
+        (5, Self::BlackHole, 300, 2500),
+        (8, Self::Swallow, 500, 1500),
+        (6, Self::Drop, 500, 1500),
+        (6, Self::CutReply, 500, 1500),
         (12, Self::Hold, 300, 2500),
-        (4, Self::Delay, 200, 2000),
+        (4, Self::Delay, 300, 2000),
     ];
 
     fn is_of_server(self) -> bool {
