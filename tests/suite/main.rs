@@ -14,6 +14,7 @@ mod examples;
 mod fair;
 mod faults;
 mod golden;
+mod histories;
 mod interop;
 mod lifetime;
 mod loss;

@@ -4,6 +4,8 @@
 //! given; a rival takes it whenever it is free. All states are visited. The model leaves out time:
 //! what it shows must hold without any TTL coming to the rescue.
 
+mod hand_over;
+
 use std::collections::{HashSet, VecDeque};
 
 /// How the thread protects itself; the crate does both.
