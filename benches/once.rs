@@ -1,8 +1,10 @@
 //! One uncontended lock and unlock: what it allocates, and what it takes beside its two round trips.
+//!
+//! `-- --only N` does it N times and nothing else, for a profiler.
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::{
     Outcome, allocations,
@@ -18,19 +20,26 @@ fn main() -> Outcome {
     let server = PrivateServer::unless_given();
     let (url, one) = (server.url(), Workload::new(What::Distinct, 1));
     let ours = Ours::on(std::slice::from_ref(&url));
-    ours.run(one, NAME, time / 10)?;
-    let (mut pairs, mut spent) = ([0, 0], [Duration::ZERO; 2]);
-    // In short turns: whatever else the machine does meets both alike.
-    for turn in 0..TURNS * 2 {
-        let plainly = turn % 2;
-        let outturn = match plainly {
-            0 => ours.run(one, NAME, time / TURNS)?.outturn(),
-            _ => plain::run(&url, one, NAME, time / TURNS)?.outturn(),
-        };
-        pairs[plainly as usize] += outturn.count();
-        spent[plainly as usize] += outturn.time;
+    if let Some(rounds) = common::argument("--only")? {
+        let lock = ours.client(0)?.reentrant_lock(NAME);
+        for _ in 0..rounds.parse::<u64>()? {
+            lock.lock()?.unlock()?;
+        }
+        return Ok(());
     }
-    let micros = |side: usize| spent[side].as_secs_f64() * 1e6 / pairs[side].max(1) as f64;
+    ours.run(one, NAME, time / 10)?;
+    // In short turns, and the middle of them: whatever else the machine does meets both alike.
+    let mut turns = Vec::new();
+    for _ in 0..TURNS {
+        let ours = ours.run(one, NAME, time / TURNS / 2)?.outturn();
+        let plainly = plain::run(&url, one, NAME, time / TURNS / 2)?.outturn();
+        turns.push([1e6 / ours.rate(), 1e6 / plainly.rate()]);
+    }
+    let middle = |number: fn(&[f64; 2]) -> f64| {
+        let mut numbers: Vec<f64> = turns.iter().map(number).collect();
+        numbers.sort_unstable_by(f64::total_cmp);
+        numbers[numbers.len() / 2]
+    };
     let lock = ours.client(0)?.reentrant_lock(NAME);
     lock.lock()?.unlock()?;
     allocations::count();
@@ -53,9 +62,9 @@ fn main() -> Outcome {
     println!(
         "{}",
         json!({
-            "us_a_pair": micros(0),
-            "us_a_pair_plain": micros(1),
-            "ratio": micros(1) / micros(0),
+            "us_a_pair": middle(|turn| turn[0]),
+            "us_a_pair_plain": middle(|turn| turn[1]),
+            "ratio_of_rates": middle(|turn| turn[1] / turn[0]),
             "allocations_of_lock": each(counted[0]),
             "allocations_of_unlock": each(counted[1]),
             "us_a_handle": handle.as_secs_f64() * 1e6 / f64::from(ROUNDS),
@@ -65,5 +74,5 @@ fn main() -> Outcome {
 }
 
 const NAME: &str = "bench:once";
-const TURNS: u32 = 10;
+const TURNS: u32 = 50;
 const ROUNDS: u32 = 200;

@@ -113,11 +113,13 @@ impl Pool {
                 format!("no connection to {} in time", self.endpoint.server()),
             )
         };
-        let since = Instant::now();
         let permit = self.gate.enter(lane, deadline).ok_or_else(late)?;
         let connections = self.connections.read().clone().ok_or_else(Error::closed)?;
+        let since = Instant::now();
+        let mut known = Some(since);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let now = known.take().unwrap_or_else(Instant::now);
+            let left = deadline.saturating_duration_since(now);
             let mut slot = connections.get_timeout(left).map_err(|_| late())?;
             match &mut *slot {
                 Slot::Failed(error, began) if *began >= since => return Err(error.clone()),
@@ -129,7 +131,7 @@ impl Pool {
                         connection.retire();
                         continue;
                     }
-                    if self.trusts(connection) {
+                    if self.trusts(connection, now) {
                         return Ok(Loan {
                             slot,
                             _permit: permit,
@@ -223,8 +225,8 @@ impl Pool {
         open as usize
     }
 
-    fn trusts(&self, connection: &Connection) -> bool {
-        connection.last_used().elapsed() < FRESH
+    fn trusts(&self, connection: &Connection, now: Instant) -> bool {
+        now.saturating_duration_since(connection.last_used()) < FRESH
             && self
                 .suspected
                 .lock()
