@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Readable on white and on black.
 const TEXT: &str = "#7d7d7d";
-const GRID: &str = "#80808055";
+const GRID: &str = "#808080";
 const COLOURS: [&str; 6] = [
     "#d9822b", "#4a90d9", "#3aa76d", "#b565c9", "#c94f4f", "#8a8a3a",
 ];
@@ -166,7 +166,7 @@ impl Drawing {
     fn line(&mut self, x: f64, y: f64, to_x: f64, to_y: f64) {
         let _ = writeln!(
             self.body,
-            "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{to_x:.1}\" y2=\"{to_y:.1}\" stroke=\"{GRID}\"/>"
+            "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{to_x:.1}\" y2=\"{to_y:.1}\" stroke=\"{GRID}\" stroke-opacity=\"0.35\"/>"
         );
     }
 }
@@ -194,11 +194,16 @@ fn part(number: f64, low: f64, high: f64) -> f64 {
 }
 
 fn short(number: f64) -> String {
-    match number {
-        ten_thousands if ten_thousands >= 9999.5 => format!("{:.0}k", ten_thousands / 1000.0),
-        thousands if thousands >= 999.5 => format!("{:.1}k", thousands / 1000.0),
-        tens if tens >= 9.95 || tens == tens.round() => format!("{tens:.0}"),
-        small if small >= 0.1 => format!("{small:.1}"),
-        tiny => format!("{tiny}"),
-    }
+    let (number, unit) = match number {
+        thousands if thousands >= 999.5 => (thousands / 1000.0, "k"),
+        few => (few, ""),
+    };
+    let digits = match number {
+        tens if tens >= 9.95 => 0,
+        ones if ones >= 0.095 => 1,
+        hundredths if hundredths >= 0.0095 => 2,
+        _ => 3,
+    };
+    let text = format!("{number:.digits$}");
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
 }

@@ -8,6 +8,7 @@ pub(crate) mod contend;
 pub(crate) mod crowd;
 pub(crate) mod drawing;
 pub(crate) mod ours;
+pub(crate) mod page;
 pub(crate) mod plain;
 #[path = "../../examples/tour/private_server.rs"]
 pub(crate) mod private_server;

@@ -67,6 +67,15 @@ impl Results {
         })
     }
 
+    /// What crowds cost, number by number.
+    pub(crate) fn crowds(&self) -> impl Iterator<Item = (&str, &str, f64)> {
+        self.crowds.iter().flat_map(|crowd| {
+            let workload = crowd["workload"].as_str().unwrap_or_default();
+            let numbers = crowd.as_object().into_iter().flatten();
+            numbers.filter_map(move |(name, number)| Some((workload, &**name, number.as_f64()?)))
+        })
+    }
+
     /// A number of what crowds cost.
     pub(crate) fn of_crowd(&self, name: &str) -> Option<f64> {
         self.crowds.iter().find_map(|crowd| crowd[name].as_f64())

@@ -3,7 +3,7 @@
 use std::{env, fmt::Write as _, fs, path::Path, thread, time::Duration};
 
 use crate::{
-    common::{self, Outcome, workload},
+    common::{self, Outcome, page, workload},
     picture::{self, SIDES},
     results::Results,
     targets::{self, Bound},
@@ -11,20 +11,19 @@ use crate::{
 
 /// Prints the tables; with `--write FOLDER` puts them and the picture there too.
 pub(crate) fn out(results: &Results, note: &str) -> Outcome {
-    let text = format!("{note}\n\n{}\n{}", of_targets(results), of_numbers(results));
+    let text = format!(
+        "{note}\n\n{}\n{}\n{}",
+        of_targets(results),
+        of_numbers(results),
+        of_crowds(results)
+    );
     println!("\n{text}");
     let Some(folder) = common::argument("--write")? else {
         return Ok(());
     };
     let folder = Path::new(&folder);
     fs::write(folder.join("comparison.svg"), picture::draw(results))?;
-    let page = folder.join("performance.md");
-    let page_now = fs::read_to_string(&page)?;
-    let (before, rest) = page_now
-        .split_once(BEGIN)
-        .ok_or("no place for the tables")?;
-    let (_, after) = rest.split_once(END).ok_or("no end of the tables")?;
-    fs::write(&page, format!("{before}{BEGIN}\n{text}{END}{after}"))?;
+    page::put(folder, "comparison", &text)?;
     eprintln!("written to {}", folder.display());
     Ok(())
 }
@@ -113,5 +112,16 @@ fn of_numbers(results: &Results) -> String {
     table
 }
 
-const BEGIN: &str = "<!-- written by .ci/compare: begin -->";
-const END: &str = "<!-- written by .ci/compare: end -->";
+fn of_crowds(results: &Results) -> String {
+    let mut table = String::from("| crowd | what | |\n|---|---|---:|\n");
+    for (workload, name, number) in results.crowds() {
+        let what = name.replace('_', " ");
+        let _ = match number {
+            small if small.abs() < 10.0 => {
+                writeln!(table, "| {workload} | {what} | {small:.3} |")
+            }
+            great => writeln!(table, "| {workload} | {what} | {great:.0} |"),
+        };
+    }
+    table
+}
