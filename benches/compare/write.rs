@@ -32,14 +32,18 @@ pub(crate) fn out(results: &Results, note: &str) -> Outcome {
 pub(crate) fn note(server: &str, time: Duration, rounds: usize, took: Duration) -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let date = env::var("LOCKSON_BENCH_DATE").unwrap_or_default();
-    let load = env::var("LOCKSON_BENCH_LOAD").map_or_else(
-        |_| String::new(),
-        |load| format!(", load average {load} when it began"),
-    );
+    let load = match env::var("LOCKSON_BENCH_LOAD") {
+        Ok(load) if load.parse::<f64>().is_ok_and(|load| load > 1.0) => format!(
+            " **The machine was busy with other work (load average {load} when it began): these \
+             figures are preliminary.**"
+        ),
+        Ok(load) => format!(" Load average {load} when it began."),
+        Err(_) => String::new(),
+    };
     format!(
         "{date}: `.ci/compare --seconds {} --rounds {rounds}` on {cores} cores, which the server and all \
-         clients share, Redis {server} over the loopback interface{load}; it took {:.0} s. Medians of \
-         {rounds} rounds.",
+         clients share, Redis {server} over the loopback interface; it took {:.0} s. Medians of \
+         {rounds} rounds.{load}",
         time.as_secs_f64(),
         took.as_secs_f64()
     )
