@@ -10,6 +10,7 @@ use std::{
 
 use common::{
     BOUND, Outcome,
+    contend::Contest,
     private_server::PrivateServer,
     report::{Report, Row},
     samples::Samples,
@@ -87,23 +88,21 @@ fn run(
     })?;
     let time = began.elapsed();
     let all = read.iter().map(Samples::count).sum::<usize>() + wrote.count();
-    let scripts = (counters.script_calls()? - before) as f64 / all as f64;
-    report.add(Row::of(
-        stream,
-        common::contend::Contest {
-            threads: read,
-            time,
-        },
-        scripts,
-    ));
+    let scripts = Some((counters.script_calls()? - before) as f64 / all as f64);
     let gave_up = gave_up.into_inner();
-    report.add(Row {
-        workload: format!("a writer beside them, gave up {gave_up} times after {PATIENCE:?}"),
-        waits: wrote.summary(),
-        time,
-        scripts,
-        shares: None,
-    });
+    let writer = format!("a writer beside them, gave up {gave_up} times after {PATIENCE:?}");
+    for (workload, threads) in [(stream, read), (writer, vec![wrote])] {
+        let contest = Contest {
+            threads,
+            time,
+            held: Duration::ZERO,
+        };
+        report.add(Row {
+            workload,
+            outturn: contest.outturn(),
+            scripts,
+        });
+    }
     Ok(())
 }
 

@@ -21,13 +21,39 @@ impl Counters {
 
     /// How many scripts clients have asked for, since the server started.
     pub(crate) fn script_calls(&mut self) -> Outcome<u64> {
+        Ok(self.calls("eval")? + self.calls("evalsha")?)
+    }
+
+    /// How often a command ran, within scripts too.
+    pub(crate) fn calls(&mut self, command: &str) -> Outcome<u64> {
         let info: String = redis::cmd("INFO").arg("commandstats").query(&mut self.0)?;
-        let calls = info.lines().filter_map(|line| {
-            let rest = line
-                .strip_prefix("cmdstat_eval:calls=")
-                .or_else(|| line.strip_prefix("cmdstat_evalsha:calls="))?;
-            rest.split(',').next()?.parse::<u64>().ok()
+        let start = format!("cmdstat_{command}:calls=");
+        let calls = info.lines().find_map(|line| {
+            let rest = line.strip_prefix(&*start)?;
+            rest.split(',').next()?.parse().ok()
         });
-        Ok(calls.sum())
+        Ok(calls.unwrap_or(0))
+    }
+
+    /// How many connections listen to a channel.
+    pub(crate) fn listeners(&mut self, channel: &str) -> Outcome<u64> {
+        let mut ask = redis::cmd("PUBSUB");
+        let (_, listeners): (String, u64) = ask.arg("NUMSUB").arg(channel).query(&mut self.0)?;
+        Ok(listeners)
+    }
+
+    /// How many connections listen to anything.
+    pub(crate) fn listening(&mut self) -> Outcome<usize> {
+        let mut ask = redis::cmd("CLIENT");
+        let list: String = ask
+            .arg("LIST")
+            .arg("TYPE")
+            .arg("pubsub")
+            .query(&mut self.0)?;
+        Ok(list.lines().count())
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut redis::Connection {
+        &mut self.0
     }
 }

@@ -21,6 +21,12 @@ impl PrivateServer {
         if let Ok(url) = env::var("REDIS_URL") {
             return Self { url, child: None };
         }
+        Self::of_its_own()
+    }
+
+    /// A private one on a free port, whatever REDIS_URL names.
+    #[allow(dead_code)]
+    pub(crate) fn of_its_own() -> Self {
         for _ in 0..5 {
             if let Some(server) = Self::start() {
                 return server;

@@ -244,7 +244,7 @@ impl Core {
         loop {
             match bid.ask(budget, terms.cancel.as_ref())? {
                 (Acquired::Held(lives), sent) => {
-                    self.check_open()?;
+                    self.check_still_open()?;
                     let deadline = sent + lives.unwrap_or_else(|| self.lease(terms));
                     if let Some(grip) = self.granted(bid, terms, deadline) {
                         return Ok(Attempt::Held(grip));

@@ -48,11 +48,8 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    fn begin() -> Self {
-        Self {
-            handed: 0,
-            since: Instant::now(),
-        }
+    fn begin(since: Instant) -> Self {
+        Self { handed: 0, since }
     }
 }
 
@@ -138,7 +135,8 @@ impl Hold {
 
     /// The chain that goes on when this hold is handed over.
     pub(crate) fn chain(&self) -> Chain {
-        self.state.lock().chain.unwrap_or_else(Chain::begin)
+        let chain = self.state.lock().chain;
+        chain.unwrap_or_else(|| Chain::begin(Instant::now()))
     }
 
     /// Says before the grant that it comes from another thread's hold.
@@ -184,16 +182,17 @@ impl Hold {
         if state.count > 0 && state.is_over() {
             return None;
         }
+        let now = Instant::now();
         state.count += 1;
-        state.note_span(deadline);
-        state.chain.get_or_insert_with(Chain::begin);
+        state.note_span(now, deadline);
+        state.chain.get_or_insert_with(|| Chain::begin(now));
         state.deadline = state.deadline.max(deadline);
         let share = Share {
             number: state.next_share,
             renewed: match keep {
                 Keep::Leased => Renewed::Not,
                 Keep::Renewed(None) => Renewed::ForEver,
-                Keep::Renewed(Some(most)) => Instant::now()
+                Keep::Renewed(Some(most)) => now
                     .checked_add(most)
                     .map_or(Renewed::ForEver, Renewed::Until),
             },
@@ -215,7 +214,7 @@ impl Hold {
             state.doubtful = true;
             return false;
         }
-        state.note_span(deadline);
+        state.note_span(Instant::now(), deadline);
         for one in &mut state.shares {
             let until = match (raised, one.renewed) {
                 (Raised::For(number), _) if number == one.number => deadline,

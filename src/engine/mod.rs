@@ -27,7 +27,7 @@ mod watch;
 mod watchdog;
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -240,6 +240,15 @@ impl Shared {
         Ok(())
     }
 
+    /// The same for who is in the middle of a call, and so in the process where it began: to ask
+    /// which process this is takes a system call.
+    fn check_still_open(&self) -> Result<()> {
+        match self.alive.closed.load(Ordering::Acquire) {
+            true => Err(Error::closed()),
+            false => Ok(()),
+        }
+    }
+
     fn is_forked(&self) -> bool {
         self.alive.is_forked()
     }
@@ -270,7 +279,11 @@ impl Shared {
 
     fn new_holder(&self) -> Arc<str> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        format!("{}:{number}", self.id).into()
+        // With room for the number: growing it would copy the id once more.
+        let mut holder = String::with_capacity(self.id.len() + 1 + MOST_DIGITS);
+        holder.push_str(&self.id);
+        let _ = write!(holder, ":{number}");
+        holder.into()
     }
 
     /// Closes a hold: its guards are told, nobody re-enters it, nobody renews it.
@@ -378,6 +391,8 @@ const FAREWELL: Duration = Duration::from_millis(50);
 
 /// For how long an extension that was not answered may keep a hold, as far as it is worth trying.
 const LONGEST_DOUBT: Duration = Duration::from_secs(3600);
+
+const MOST_DIGITS: usize = u64::MAX.ilog10() as usize + 1;
 
 /// Ten years: beyond it Redis would refuse the TTL after it took the lock.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

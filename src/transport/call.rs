@@ -256,7 +256,7 @@ impl Transport {
         fences: &[Fence],
         deadline: Instant,
     ) -> Written<'a> {
-        let sent = Instant::now();
+        let sent = loan.since();
         let kills = loan.write(request, fences, self.timeout(deadline, sent));
         Written { loan, sent, kills }
     }
@@ -275,7 +275,7 @@ impl Transport {
             kills,
         } = written;
         let timeout = self.timeout(deadline, now);
-        match kills.and_then(|kills| connection.read(request, kills, timeout)) {
+        match kills.and_then(|kills| connection.read(request, kills, now, timeout)) {
             Ok(replied) => {
                 let fences = std::mem::take(&mut doubt.fences);
                 Ok(Answer {

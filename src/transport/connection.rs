@@ -87,8 +87,9 @@ impl Connection {
         fences: &[Fence],
         timeout: Duration,
     ) -> Result<Replied, Trouble> {
+        let started = Instant::now();
         let kills = self.write(request, fences, timeout)?;
-        self.read(request, kills, timeout)
+        self.read(request, kills, started, timeout)
     }
 
     /// Sends a request, behind the killing of the connections in `fences`; answers how many.
@@ -115,14 +116,15 @@ impl Connection {
         Ok(kills)
     }
 
-    /// Reads the reply of a request that was written behind so many kills.
+    /// Reads the reply of a request that was written behind so many kills; the time for it began
+    /// then.
     pub(super) fn read(
         &mut self,
         request: &Request,
         kills: usize,
+        started: Instant,
         timeout: Duration,
     ) -> Result<Replied, Trouble> {
-        let started = Instant::now();
         let left = || timeout.saturating_sub(started.elapsed());
         self.limit(timeout)?;
         let mut unfenced = None;
@@ -142,7 +144,7 @@ impl Connection {
             self.send()?;
             answer = self.receive()?;
         }
-        self.last_used = Instant::now();
+        self.last_used = started;
         self.unread = false;
         match answer {
             Ok(value) => Ok(Replied {

@@ -39,6 +39,8 @@ pub(super) struct Pool {
 /// A connection on loan; goes back when dropped.
 #[derive(Debug)]
 pub(super) struct Loan<'a> {
+    /// When it was lent; nothing was waited for since.
+    since: Instant,
     // In this order: the place is free only when the connection is back.
     slot: r2d2::PooledConnection<Manager>,
     _permit: Permit<'a>,
@@ -113,41 +115,48 @@ impl Pool {
                 format!("no connection to {} in time", self.endpoint.server()),
             )
         };
-        let since = Instant::now();
         let permit = self.gate.enter(lane, deadline).ok_or_else(late)?;
         let connections = self.connections.read().clone().ok_or_else(Error::closed)?;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let mut slot = connections.get_timeout(left).map_err(|_| late())?;
+        let came = Instant::now();
+        let mut now = came;
+        let (slot, since) = loop {
+            // First one that lies there: to wait for one looks at the clock more often.
+            let mut slot = match connections.try_get() {
+                Some(slot) => slot,
+                None => {
+                    let left = deadline.saturating_duration_since(now);
+                    let slot = connections.get_timeout(left).map_err(|_| late())?;
+                    now = Instant::now();
+                    slot
+                }
+            };
             match &mut *slot {
-                Slot::Failed(error, began) if *began >= since => return Err(error.clone()),
+                Slot::Failed(error, began) if *began >= came => return Err(error.clone()),
                 // Begun for somebody else, it may have met what is over by now: a server that was
                 // down, a kill that also took the connections this caller has tried.
                 Slot::Failed(..) | Slot::Taken => {}
-                Slot::Live(connection, generation) => {
-                    if *generation < self.shared.generation.load(Ordering::Acquire) {
-                        connection.retire();
-                        continue;
-                    }
-                    if self.trusts(connection) {
-                        return Ok(Loan {
-                            slot,
-                            _permit: permit,
-                        });
-                    }
-                    let left = deadline.saturating_duration_since(Instant::now());
+                Slot::Live(connection, generation)
+                    if *generation < self.shared.generation.load(Ordering::Acquire) =>
+                {
+                    connection.retire();
+                }
+                Slot::Live(connection, _) if self.trusts(connection, now) => break (slot, now),
+                Slot::Live(connection, _) => {
+                    let left = deadline.saturating_duration_since(now);
                     match connection.ping(left.min(self.response_timeout)) {
-                        Ok(()) => {
-                            return Ok(Loan {
-                                slot,
-                                _permit: permit,
-                            });
-                        }
+                        Ok(()) => break (slot, Instant::now()),
                         Err(error) => self.distrust(connection, &error),
                     }
                 }
             }
-        }
+            drop(slot);
+            now = Instant::now();
+        };
+        Ok(Loan {
+            since,
+            slot,
+            _permit: permit,
+        })
     }
 
     /// Lends a connection if there is one that need not be waited for, opened or asked.
@@ -155,12 +164,14 @@ impl Pool {
         let permit = self.gate.try_enter(lane)?;
         let connections = self.connections.read().clone()?;
         let slot = connections.try_get()?;
+        let since = Instant::now();
         match &*slot {
             Slot::Live(connection, generation)
                 if *generation == self.shared.generation.load(Ordering::Acquire)
-                    && self.trusts(connection) =>
+                    && self.trusts(connection, since) =>
             {
                 Some(Loan {
+                    since,
                     slot,
                     _permit: permit,
                 })
@@ -223,8 +234,8 @@ impl Pool {
         open as usize
     }
 
-    fn trusts(&self, connection: &Connection) -> bool {
-        connection.last_used().elapsed() < FRESH
+    fn trusts(&self, connection: &Connection, now: Instant) -> bool {
+        now.saturating_duration_since(connection.last_used()) < FRESH
             && self
                 .suspected
                 .lock()
@@ -233,6 +244,11 @@ impl Pool {
 }
 
 impl Loan<'_> {
+    /// When it was lent; nothing was waited for since.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Keeps the connection out of the pool and gives its place to others.
     pub(super) fn take(mut self) -> Connection {
         match std::mem::replace(&mut *self.slot, Slot::Taken) {

@@ -1,7 +1,5 @@
 //! Requests to bytes, and the client library's values to replies.
 
-use std::io::Write as _;
-
 use redis::Value;
 
 use crate::protocol::{Argument, Call, Reply, Request, Script};
@@ -77,20 +75,44 @@ pub(super) fn reply(value: Value) -> Reply {
 }
 
 fn header(buffer: &mut Vec<u8>, parts: usize) {
-    let _ = write!(buffer, "*{parts}\r\n");
+    buffer.push(b'*');
+    buffer.extend_from_slice(decimal(parts as u64, false, &mut [0; LONGEST]));
+    buffer.extend_from_slice(b"\r\n");
 }
 
 fn bulk(buffer: &mut Vec<u8>, bytes: &[u8]) {
-    let _ = write!(buffer, "${}\r\n", bytes.len());
+    buffer.push(b'$');
+    buffer.extend_from_slice(decimal(bytes.len() as u64, false, &mut [0; LONGEST]));
+    buffer.extend_from_slice(b"\r\n");
     buffer.extend_from_slice(bytes);
     buffer.extend_from_slice(b"\r\n");
 }
 
 fn number(buffer: &mut Vec<u8>, value: i64) {
-    let start = buffer.len();
-    let _ = write!(buffer, "{value}");
-    let digits = buffer.split_off(start);
-    bulk(buffer, &digits);
+    let mut place = [0; LONGEST];
+    let digits = decimal(value.unsigned_abs(), value < 0, &mut place);
+    bulk(buffer, digits);
+}
+
+/// The sign and twenty digits.
+const LONGEST: usize = 21;
+
+/// By hand: the formatting of the standard library was a quarter of what a call costs the processor.
+fn decimal(mut value: u64, negative: bool, place: &mut [u8; LONGEST]) -> &[u8] {
+    let mut start = LONGEST;
+    loop {
+        start -= 1;
+        place[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    if negative {
+        start -= 1;
+        place[start] = b'-';
+    }
+    &place[start..]
 }
 
 fn digest(script: &'static Script) -> &'static str {
@@ -126,6 +148,13 @@ mod tests {
             packed(Call::Script(&SCRIPT), Form::Text),
             "*6\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nk\r\n\r\n$3\r\n-12\r\n$2\r\né\r\n"
         );
+        for value in [i64::MIN, -10, -1, 0, 9, 10, i64::MAX] {
+            let mut buffer = Vec::new();
+            number(&mut buffer, value);
+            let text = value.to_string();
+            let expected = format!("${}\r\n{text}\r\n", text.len());
+            assert_eq!(String::from_utf8(buffer), Ok(expected));
+        }
         assert!(
             packed(Call::Script(&SCRIPT), Form::Digest)
                 .contains("$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n")

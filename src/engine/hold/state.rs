@@ -57,8 +57,8 @@ impl State {
         }
     }
 
-    pub(super) fn note_span(&mut self, deadline: Instant) {
-        let told = deadline.saturating_duration_since(Instant::now());
+    pub(super) fn note_span(&mut self, now: Instant, deadline: Instant) {
+        let told = deadline.saturating_duration_since(now);
         self.span = self.span.max(told);
     }
 
