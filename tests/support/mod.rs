@@ -53,22 +53,27 @@ pub struct Ground {
     tags: Mutex<Vec<String>>,
     keys_may_stay: AtomicBool,
     // Declared last: the turn ends when the servers are gone.
-    _turn: Turn,
+    _turn: Option<Turn>,
 }
 
 impl Ground {
     /// Opens a test that runs beside others.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        Self::with(Turn::shared())
+        Self::with(Some(Turn::shared()))
     }
 
     /// Opens a test beside which no other runs, for those that measure time.
     pub fn alone() -> Self {
-        Self::with(Turn::alone())
+        Self::with(Some(Turn::alone()))
     }
 
-    fn with(turn: Turn) -> Self {
+    /// A second ground of the same test, for a part of it that runs at the same time.
+    pub fn beside(&self) -> Self {
+        Self::with(None)
+    }
+
+    fn with(turn: Option<Turn>) -> Self {
         Self {
             own: OnceLock::new(),
             servers: Mutex::default(),

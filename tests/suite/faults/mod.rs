@@ -20,7 +20,10 @@ mod slowness;
 mod stops;
 mod waiting;
 
-use std::thread;
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use lockson::{AnyLock, Client, MultiLock, RedLock};
 use redis::Commands;
@@ -186,6 +189,9 @@ fn readers_or_writer(redis: &mut redis::Connection, name: &str) -> Vec<(String, 
     holders
 }
 
+/// How many kinds meet a fault at the same time.
+const AT_ONCE: usize = 3;
+
 /// Something that breaks.
 pub(super) struct Fault {
     name: &'static str,
@@ -198,11 +204,22 @@ pub(super) struct Fault {
 
 impl Fault {
     fn meet_all(&'static self) {
-        for kind in KINDS.iter().filter(|kind| (self.concerns)(kind)) {
-            let _context = Context(self, kind);
-            let ground = (self.ground)();
-            (self.run)(&Scene::new(&ground, kind));
-        }
+        let ground = (self.ground)();
+        let kinds: Vec<&Kind> = KINDS.iter().filter(|kind| (self.concerns)(kind)).collect();
+        let kinds = Mutex::new(kinds.into_iter());
+        let next = || kinds.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let meet = || {
+            while let Some(kind) = next() {
+                let _context = Context(self, kind);
+                (self.run)(&Scene::new(&ground.beside(), kind));
+            }
+        };
+        // They wait most of the time, each on a server of its own.
+        thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(meet);
+            }
+        });
     }
 }
 
