@@ -12,6 +12,7 @@ use super::{
     ear::{Bell, Ear},
     grip::Grip,
     hold::{Hold, Keep},
+    line::Asking,
     orphan::Orphan,
     registry::View,
     thread,
@@ -162,9 +163,23 @@ impl Core {
         };
         let for_itself = subject.kind.standing() != Standing::OneForAll;
         let mut said = None;
-        if for_itself || (held_here.is_none() && !self.contests.has_line(subject)) {
+        // Who comes while one asks is handed the lock by that one: two that take turns quickly would
+        // else both be under way all the time, and nobody ever in line.
+        let asking = match for_itself || held_here.is_some() {
+            true => None,
+            false => self.contests.ask_first(subject),
+        };
+        if let Some(until) = asking.as_ref().and_then(|asking| asking.rests) {
+            // Who takes and releases in a loop would be there again before anybody else is awake.
+            let until = deadline.map_or(until, |deadline| until.min(deadline));
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        }
+        if for_itself || asking.is_some() {
             match self.attempt(&mut bid, seeker, terms, self.budget(deadline)) {
-                Ok(Attempt::Held(grip)) => return Ok(Some(grip)),
+                Ok(Attempt::Held(grip)) => {
+                    asking.into_iter().for_each(Asking::settled);
+                    return Ok(Some(grip));
+                }
                 Ok(Attempt::Refused(ttl)) => said = Some(Outcome::Refused(ttl)),
                 Err(error) if is_passing(&error) => said = Some(Outcome::Failed(error)),
                 Err(error) => return Err(error),
@@ -175,9 +190,9 @@ impl Core {
             lease: self.lease(terms),
             keep: keep(terms),
         };
-        let place = self
-            .contests
-            .join(subject, wish, bid.is_clean(), terms.ahead);
+        let ahead = terms.ahead || asking.is_some();
+        let place = self.contests.join(subject, wish, bid.is_clean(), ahead);
+        asking.into_iter().for_each(Asking::settled);
         let (contest, number) = bid.take_place(place);
         let _bell = terms.cancel.as_ref().map(|token| {
             token.attach(Bell::InLine {
@@ -190,14 +205,12 @@ impl Core {
         if contest.is_first(number) {
             // Looked up after joining: who releases after this finds us in line.
             let seen = contest.seen();
+            // Before the look: who asks is there as soon as it has the lock.
+            let behind = self.is_behind_another(&bid, said.is_some());
             let view = self.registry.look(&subject.key, subject.kind.part(), None);
-            let until = match view.held_until {
-                // Nobody has it, or another client: it comes here before it comes to this one.
-                None if for_itself && self.contests.is_behind(&subject.key, &bid.hold) => {
-                    Some(Instant::now() + self.settings.response_timeout)
-                }
-                until => until,
-            };
+            // Nobody has it, or another client: then it comes to the thread before this one first.
+            let soon = behind.then(|| Instant::now() + self.settings.response_timeout);
+            let until = view.held_until.or(soon);
             match (until, said) {
                 // It will be handed over, or somebody says that it was not: no need to listen yet.
                 (Some(end), None | Some(Outcome::Refused(_))) => contest.held_until(end, seen),
@@ -231,6 +244,15 @@ impl Core {
                 }
             };
             return Err(error.about(&subject.key));
+        }
+    }
+
+    /// Whether another thread of this client gets the lock, or knows more of it, before this one.
+    fn is_behind_another(&self, bid: &Bid<'_>, has_asked: bool) -> bool {
+        let key = &bid.subject.key;
+        match bid.subject.kind.standing() {
+            Standing::OneForAll => !has_asked && self.contests.is_asked_for(key),
+            Standing::Queued | Standing::Together => self.contests.is_behind(key, &bid.hold),
         }
     }
 

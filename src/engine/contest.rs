@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(super) use self::told::COURTESY;
 use super::{
     hold::{Fate, Hold, Keep},
     rest::{self, Rest},

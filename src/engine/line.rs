@@ -1,7 +1,7 @@
 //! The lines of a client: which key has waiting threads, and a place among them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -26,12 +26,32 @@ pub(crate) struct Contests {
     by_key: Mutex<HashMap<Arc<str>, Vec<Arc<Contest>>>>,
     /// Spares the uncontended acquire and release the map.
     keys: AtomicUsize,
+    alone: Mutex<Alone>,
     queued: Mutex<usize>,
     nobody_queued: Condvar,
 }
 
+/// What is known of those who did not have to stand in line.
+#[derive(Default)]
+struct Alone {
+    /// The keys for which one of them asks Redis.
+    asked: HashSet<Arc<str>>,
+    /// The keys that one of them released while others waited elsewhere, and until when those go first.
+    left: HashMap<Arc<str>, Instant>,
+}
+
 /// Says that its owner stands in a queue in Redis, which it has to leave.
 pub(crate) struct Queued<'a>(&'a Contests);
+
+/// Says that its owner asks Redis without standing in line: whoever comes meanwhile is behind it. Dropped
+/// before it was [`settled`](Self::settled), those are told to ask by themselves.
+pub(crate) struct Asking<'a> {
+    contests: &'a Contests,
+    key: Arc<str>,
+    settled: bool,
+    /// Until when it lets others go first.
+    pub(crate) rests: Option<Instant>,
+}
 
 /// A place in a contest, to be left on every way out.
 pub(crate) struct Place<'a> {
@@ -54,6 +74,34 @@ impl Contests {
         self.of(&subject.key)
             .iter()
             .any(|contest| contest.is_shared_by(subject))
+    }
+
+    /// Lets the caller ask Redis if nobody of this client waits or asks who would share its contest.
+    pub(crate) fn ask_first(&self, subject: &Subject) -> Option<Asking<'_>> {
+        let mut alone = self.alone.lock();
+        if alone.asked.contains(&subject.key) || self.has_line(subject) {
+            return None;
+        }
+        alone.asked.insert(Arc::clone(&subject.key));
+        Some(Asking {
+            contests: self,
+            key: Arc::clone(&subject.key),
+            settled: false,
+            rests: alone.left.remove(&subject.key),
+        })
+    }
+
+    /// Whether somebody asks who is to be waited for.
+    pub(crate) fn is_asked_for(&self, key: &str) -> bool {
+        self.alone.lock().asked.contains(key)
+    }
+
+    /// Others elsewhere were told of a release by somebody behind whom nobody stood.
+    pub(crate) fn leave_to_others(&self, key: &Arc<str>, until: Instant) {
+        let mut alone = self.alone.lock();
+        let now = Instant::now();
+        alone.left.retain(|_, until| *until > now);
+        alone.left.insert(Arc::clone(key), until);
     }
 
     /// Whether another of this client began before who stands in Redis' queue too. Not who joined before:
@@ -120,6 +168,24 @@ impl Contests {
     }
 }
 
+impl Asking<'_> {
+    /// It has the lock, and will find who waits when it releases; or it stands in line itself.
+    pub(crate) fn settled(mut self) {
+        self.settled = true;
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.contests.alone.lock().asked.remove(&self.key);
+        if !self.settled {
+            for contest in self.contests.of(&self.key) {
+                contest.news();
+            }
+        }
+    }
+}
+
 impl Drop for Queued<'_> {
     fn drop(&mut self) {
         let mut queued = self.0.queued.lock();
@@ -153,22 +219,26 @@ mod tests {
     use std::time::Duration;
 
     use super::{super::hold::Keep, *};
-    use crate::protocol::Fair;
+    use crate::protocol::{Fair, Kind, Reentrant};
+
+    fn subject(kind: &'static dyn Kind) -> Arc<Subject> {
+        Arc::new(Subject::new(kind, "L".into(), "L".into()))
+    }
+
+    fn wish(subject: &Arc<Subject>, holder: &str) -> Wish {
+        let subject = Arc::clone(subject);
+        Wish {
+            hold: Arc::new(Hold::new(subject, holder.into(), None, Duration::ZERO)),
+            lease: Duration::ZERO,
+            keep: Keep::Leased,
+        }
+    }
 
     #[test]
     fn who_began_first_is_behind_nobody_even_if_it_joined_last() {
         let contests = Contests::default();
-        let subject = Arc::new(Subject::new(&Fair, "L".into(), "L".into()));
-        let [first, second] = ["u:9", "u:10"].map(|holder| Wish {
-            hold: Arc::new(Hold::new(
-                Arc::clone(&subject),
-                holder.into(),
-                None,
-                Duration::ZERO,
-            )),
-            lease: Duration::ZERO,
-            keep: Keep::Leased,
-        });
+        let subject = subject(&Fair);
+        let [first, second] = ["u:9", "u:10"].map(|holder| wish(&subject, holder));
         let places =
             [&second, &first].map(|wish| contests.join(&subject, wish.clone(), true, false));
         assert!(!contests.is_behind(&subject.key, &first.hold));
@@ -176,5 +246,49 @@ mod tests {
         places[1].leave();
         assert!(!contests.is_behind(&subject.key, &second.hold));
         places[0].leave();
+    }
+
+    #[test]
+    fn one_asks_and_the_others_stand_behind_it() {
+        let contests = Contests::default();
+        let subject = subject(&Reentrant);
+        let asking = contests.ask_first(&subject).expect("nobody is there");
+        assert!(contests.ask_first(&subject).is_none());
+        assert!(contests.is_asked_for(&subject.key));
+        let place = contests.join(&subject, wish(&subject, "u:2"), true, false);
+        let seen = place.contest.seen();
+        asking.settled();
+        assert!(!contests.is_asked_for(&subject.key));
+        assert_eq!(place.contest.seen(), seen, "it will be handed the lock");
+        assert!(contests.ask_first(&subject).is_none(), "there is a line");
+        place.leave();
+        drop(contests.ask_first(&subject).expect("nobody is there"));
+        assert!(!contests.is_asked_for(&subject.key));
+    }
+
+    #[test]
+    fn who_left_it_to_others_lets_them_go_first_once() {
+        let contests = Contests::default();
+        let subject = subject(&Reentrant);
+        let until = Instant::now() + Duration::from_secs(60);
+        contests.leave_to_others(&subject.key, until);
+        contests.leave_to_others(&"M".into(), Instant::now());
+        contests.leave_to_others(&"N".into(), until);
+        assert_eq!(contests.alone.lock().left.len(), 2, "what is over goes");
+        let rests = || contests.ask_first(&subject).expect("nobody is there").rests;
+        assert_eq!(rests(), Some(until));
+        assert_eq!(rests(), None);
+    }
+
+    #[test]
+    fn who_stops_asking_tells_those_behind_it() {
+        let contests = Contests::default();
+        let subject = subject(&Reentrant);
+        let asking = contests.ask_first(&subject).expect("nobody is there");
+        let place = contests.join(&subject, wish(&subject, "u:2"), true, false);
+        let seen = place.contest.seen();
+        drop(asking);
+        assert!(place.contest.seen() > seen);
+        place.leave();
     }
 }

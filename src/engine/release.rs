@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Shared,
-    contest::{Contest, Doubt, Wish},
+    contest::{COURTESY, Contest, Doubt, Wish},
     hold::{Chain, Hold},
     line::Queued,
     orphan::Orphan,
@@ -117,9 +117,11 @@ impl Shared {
         let contests = self.contests.of(&subject.key);
         if contests.is_empty() {
             let nothing = Left::NOTHING;
-            return self
-                .send_release(subject, hold, nothing, limit, Earlier::Nothing)
-                .map(drop);
+            let told = self.send_release(subject, hold, nothing, limit, Earlier::Nothing)?;
+            if let Some(told) = told {
+                self.leave_to_others(subject, hold, told.heard);
+            }
+            return Ok(());
         }
         let heirs = self.heirs(subject, hold, &contests);
         let (lines, others): (Vec<_>, Vec<_>) = contests
@@ -157,6 +159,18 @@ impl Shared {
             }
         }
         told.map(drop)
+    }
+
+    /// Nobody here waited for it. If others did, the next thread of this client lets them go first.
+    fn leave_to_others(&self, subject: &Subject, hold: &Hold, heard: u64) {
+        if heard == 0 || subject.kind.standing() != Standing::OneForAll {
+            return;
+        }
+        let channel = subject.kind.channel(subject, &hold.holder);
+        if heard > u64::from(self.transport.notifier().listens_to(&channel)) {
+            let until = Instant::now() + COURTESY;
+            self.contests.leave_to_others(&subject.key, until);
+        }
     }
 
     /// Those who may be given the lock, each claimed.

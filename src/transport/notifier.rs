@@ -129,6 +129,13 @@ impl Notifier {
         }
     }
 
+    /// Whether a message on this channel reaches this client, as far as is known.
+    pub(crate) fn listens_to(&self, channel: &str) -> bool {
+        let state = self.state.lock();
+        let channel = state.channels.get(channel);
+        channel.is_some_and(|channel| channel.status != Status::Wanted)
+    }
+
     /// The channel on which the reader can be woken, while it is connected.
     pub(crate) fn private_channel(&self) -> Option<Arc<str>> {
         self.state.lock().private.clone()

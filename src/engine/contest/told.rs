@@ -6,7 +6,7 @@ use super::{Busy, Contest, Doubt, Granted, Wish};
 use crate::{error::Error, protocol::Standing};
 
 /// How long the first waits for others after a release that they were told of.
-const COURTESY: Duration = Duration::from_millis(2);
+pub(in crate::engine) const COURTESY: Duration = Duration::from_millis(2);
 
 /// Who had the lock so recently also lets others go before it when a third client released: where
 /// two quick ones compete, slower ones would never be first.

@@ -173,12 +173,18 @@ fn given_up_at_the_moment_of_the_wake(scene: &Scene<'_>) {
     let lock = scene.lock(&client);
     let (mut got, mut left) = (0, 0);
     let mut longest = Duration::ZERO;
-    for round in 0..150_u32 {
+    // How long after the release is due the first gives up, in µs. It follows the moment, wherever
+    // that is on this machine.
+    let mut after = 0_i64;
+    for _ in 0..150 {
         let guard = scene.teller(&other).try_lock_with_lease(LONG);
         let guard = guard.expect("an answer").expect("free");
-        // From before the release until well after it.
         let shot = Instant::now() + LEAD;
-        let end = shot - LEAD / 4 + Duration::from_micros(100) * (round * 7 % 50);
+        let step = Duration::from_micros(after.unsigned_abs());
+        let end = match after < 0 {
+            true => shot - step.min(LEAD),
+            false => shot + step,
+        };
         thread::scope(|threads| {
             let first = threads.spawn(|| lock.try_lock_until(end).expect("an answer").is_some());
             let next = waiter(threads, &lock);
@@ -188,8 +194,14 @@ fn given_up_at_the_moment_of_the_wake(scene: &Scene<'_>) {
             let late = entered(next).saturating_duration_since(released);
             longest = longest.max(late);
             match first.join().expect("ends well") {
-                true => got += 1,
-                false => left += 1,
+                true => {
+                    got += 1;
+                    after -= 150;
+                }
+                false => {
+                    left += 1;
+                    after += 150;
+                }
             }
         });
     }
