@@ -11,10 +11,11 @@ use super::{
     contest::{Contest, Outcome, Turn, Wish},
     ear::{Bell, Ear},
     grip::Grip,
-    hold::{Hold, Keep},
+    hold::Hold,
     line::Asking,
     orphan::Orphan,
     registry::View,
+    terms::{Terms, Wait},
     thread,
 };
 use crate::{
@@ -28,31 +29,6 @@ use crate::{
 /// An attempt is given this much time even when the wait ends sooner: a short wait shall have an
 /// answer, not a timeout.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(200);
-
-/// What a caller asks for.
-///
-/// Public because the sealed half of the public trait hands it on; nobody outside can name it.
-#[allow(unnameable_types, unreachable_pub)]
-#[derive(Clone, Debug)]
-pub struct Terms {
-    pub(crate) wait: Wait,
-    /// None: the watchdog keeps it.
-    pub(crate) lease: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    /// Whether the hold belongs to its guard rather than to the thread.
-    pub(crate) owned: bool,
-    /// Whether it goes before the others of this client: it has waited for one of several already.
-    pub(crate) ahead: bool,
-    pub(crate) cancel: Option<CancelToken>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Wait {
-    /// One try.
-    Not,
-    ForEver,
-    Until(Instant),
-}
 
 /// Who acquires.
 pub(super) struct Seeker {
@@ -79,7 +55,7 @@ impl Core {
         terms: &Terms,
     ) -> Result<Option<Grip>> {
         self.check_open()?;
-        check(terms).map_err(|error| error.about(&subject.key))?;
+        terms.check().map_err(|error| error.about(&subject.key))?;
         if terms.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(cancelled().about(&subject.key));
         }
@@ -188,7 +164,7 @@ impl Core {
         let wish = Wish {
             hold: Arc::clone(&bid.hold),
             lease: self.lease(terms),
-            keep: keep(terms),
+            keep: terms.keep(),
         };
         let ahead = terms.ahead || asking.is_some();
         let place = self.contests.join(subject, wish, bid.is_clean(), ahead);
@@ -352,7 +328,7 @@ impl Core {
         deadline: Instant,
     ) -> Option<Grip> {
         let hold = Arc::clone(&bid.hold);
-        let Some(share) = hold.grant(keep(terms), deadline) else {
+        let Some(share) = hold.grant(terms.keep(), deadline) else {
             self.bury(&hold);
             return None;
         };
@@ -484,39 +460,7 @@ pub(super) fn would_deadlock() -> Error {
     )
 }
 
-pub(super) fn check(terms: &Terms) -> Result<()> {
-    if let Some(lease) = terms.lease {
-        check_lease(lease)?;
-        if terms.max_hold.is_some() {
-            return Err(Error::config(
-                "max_hold is for holds that are renewed: a lease ends by itself",
-            ));
-        }
-    }
-    if terms.max_hold.is_some_and(|most| most.is_zero()) {
-        return Err(Error::config("max_hold must be longer than zero"));
-    }
-    Ok(())
-}
-
-fn keep(terms: &Terms) -> Keep {
-    match terms.lease {
-        Some(_) => Keep::Leased,
-        None => Keep::Renewed(terms.max_hold),
-    }
-}
-
 /// Whether a wait goes on after it.
 pub(super) fn is_passing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Connection | ErrorKind::Timeout)
-}
-
-pub(super) fn check_lease(lease: Duration) -> Result<()> {
-    if lease.is_zero() {
-        return Err(Error::config("a lease must be longer than zero"));
-    }
-    if lease > LONGEST_LEASE {
-        return Err(Error::config("a lease must not be longer than ten years"));
-    }
-    Ok(())
 }

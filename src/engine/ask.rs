@@ -7,9 +7,10 @@ use std::{
 
 use super::{
     Shared,
-    acquire::check_lease,
     hold::{Hold, Raised},
-    release, thread,
+    release,
+    terms::check_lease,
+    thread,
 };
 use crate::{
     error::{Error, ErrorKind, Result},

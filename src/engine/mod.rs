@@ -21,6 +21,7 @@ mod registry;
 mod release;
 mod rest;
 mod signal;
+mod terms;
 mod thread;
 mod threads;
 mod watch;
@@ -35,7 +36,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use acquire::{Terms, Wait};
 pub(crate) use bundle::Bundle;
 pub(crate) use ear::Bell;
 pub(crate) use grip::Grip;
@@ -44,6 +44,7 @@ pub(crate) use multi::{Member, acquire as acquire_all};
 use orphan::Orphan;
 pub(crate) use red::{acquire as acquire_majority, majority};
 pub(crate) use signal::Signal;
+pub(crate) use terms::{Terms, Wait};
 use threads::Threads;
 
 use crate::{

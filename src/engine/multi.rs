@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Core, Terms, Wait,
-    acquire::{cancelled, check, is_passing},
+    acquire::{cancelled, is_passing},
     bundle::{self, Bundle, Rule},
     grip::Grip,
     joint::Jointly,
@@ -33,7 +33,7 @@ pub(crate) struct Member {
 
 /// Takes all of them, or says `None` when others had one of them all the time.
 pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle>> {
-    check(terms)?;
+    terms.check()?;
     // The one that refused: it is waited for with nothing held, and taken first.
     let mut first: Option<usize> = match is_over(terms) {
         true => None,

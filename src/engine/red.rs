@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Terms, Wait,
-    acquire::{cancelled, check, is_passing, would_deadlock},
+    acquire::{cancelled, is_passing, would_deadlock},
     bundle::{self, Bundle, Rule},
     ear::Bell,
     grip::Grip,
@@ -28,7 +28,7 @@ const REST: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(15
 
 /// Takes it on a majority, or says `None` when that was not to be had.
 pub(crate) fn acquire(members: &[Member], terms: &Terms) -> Result<Option<Bundle>> {
-    check(terms)?;
+    terms.check()?;
     if terms.wait == Wait::ForEver && terms.lease.is_some_and(|lease| lease <= drift_of(lease)) {
         return Err(Error::config(
             "nothing of this lease is left after what clocks may drift",
