@@ -186,7 +186,14 @@ fn given_up_at_the_moment_of_the_wake(scene: &Scene<'_>) {
             false => shot + step,
         };
         thread::scope(|threads| {
-            let first = threads.spawn(|| lock.try_lock_until(end).expect("an answer").is_some());
+            // On a busy machine its last attempt may go without an answer: that is giving up, too.
+            let first = threads.spawn(|| match lock.try_lock_until(end) {
+                Ok(guard) => guard.is_some(),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+                    false
+                }
+            });
             let next = waiter(threads, &lock);
             thread::sleep(shot.saturating_duration_since(Instant::now()));
             guard.unlock().expect("held");
