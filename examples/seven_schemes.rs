@@ -37,12 +37,15 @@ fn main() -> Outcome<ExitCode> {
     worker::unless_first();
     let only = env::args()
         .nth(1)
-        .map(|number| number.parse())
+        .map(|number| number.parse::<usize>())
         .transpose()?;
+    if only.is_some_and(|only| !(1..=SCHEMES.len()).contains(&only)) {
+        return Err(format!("there are schemes 1 to {}", SCHEMES.len()).into());
+    }
     let mut report = Report::default();
     let server = Server::start()?;
     for (number, show) in (1..).zip(SCHEMES) {
-        if only.is_none_or(|only: usize| only == number) {
+        if only.is_none_or(|only| only == number) {
             show(&server, &mut report)?;
         }
     }

@@ -120,7 +120,7 @@ fn kept_alive(url: &str) -> Result<()> {
         thread::sleep(Duration::from_millis(20));
     }
     println!(
-        "   taken for {timeout:?}, held after {:?}: {}",
+        "   watchdog timeout {timeout:?}, held after {:?}: {}",
         began.elapsed(),
         guard.is_held()
     );

@@ -48,7 +48,7 @@ fn outlives(server: &Server, report: &mut Report) -> Outcome<()> {
     thread::sleep(2 * WATCHDOG);
     let refused = b_client.reentrant_lock(key).try_lock()?.is_none();
     lockson(format!(
-        "A locks without a lease: taken for {WATCHDOG:?}, held after {:.1?}: {}. B is refused",
+        "A locks without a lease, its watchdog timeout is {WATCHDOG:?}; held after {:.1?}: {}. B is refused",
         began.elapsed(),
         guard.is_held(),
     ));
