@@ -15,6 +15,7 @@ use super::{
     line::Asking,
     orphan::Orphan,
     registry::View,
+    rest,
     terms::{Terms, Wait},
     thread,
 };
@@ -184,8 +185,9 @@ impl Core {
             // Before the look: who asks is there as soon as it has the lock.
             let behind = self.is_behind_another(&bid, said.is_some());
             let view = self.registry.look(&subject.key, subject.kind.part(), None);
-            // Nobody has it, or another client: then it comes to the thread before this one first.
-            let soon = behind.then(|| Instant::now() + self.settings.response_timeout);
+            // Nobody has it, or another client: then it comes to the thread before this one first. Not
+            // for long, also where it is listened meanwhile: the end of a lease tells nobody.
+            let soon = behind.then(|| Instant::now() + rest::longest(false));
             let until = view.held_until.or(soon);
             match (until, said) {
                 // It will be handed over, or somebody says that it was not: no need to listen yet.

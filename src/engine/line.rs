@@ -1,7 +1,7 @@
 //! The lines of a client: which key has waiting threads, and a place among them.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -14,6 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use super::{
     contest::{Contest, Left, Wish},
     hold::Hold,
+    rest,
 };
 use crate::protocol::{Standing, Subject};
 
@@ -34,8 +35,8 @@ pub(crate) struct Contests {
 /// What is known of those who did not have to stand in line.
 #[derive(Default)]
 struct Alone {
-    /// The keys for which one of them asks Redis.
-    asked: HashSet<Arc<str>>,
+    /// The keys for which one of them asks Redis, and since when.
+    asked: HashMap<Arc<str>, Instant>,
     /// The keys that one of them released while others waited elsewhere, and until when those go first.
     left: HashMap<Arc<str>, Instant>,
 }
@@ -79,10 +80,10 @@ impl Contests {
     /// Lets the caller ask Redis if nobody of this client waits or asks who would share its contest.
     pub(crate) fn ask_first(&self, subject: &Subject) -> Option<Asking<'_>> {
         let mut alone = self.alone.lock();
-        if alone.asked.contains(&subject.key) || self.has_line(subject) {
+        if alone.asked.contains_key(&subject.key) || self.has_line(subject) {
             return None;
         }
-        alone.asked.insert(Arc::clone(&subject.key));
+        alone.asked.insert(Arc::clone(&subject.key), Instant::now());
         Some(Asking {
             contests: self,
             key: Arc::clone(&subject.key),
@@ -91,9 +92,12 @@ impl Contests {
         })
     }
 
-    /// Whether somebody asks who is to be waited for.
+    /// Whether somebody asks who is to be waited for: not who has no answer for so long that it may
+    /// never have one.
     pub(crate) fn is_asked_for(&self, key: &str) -> bool {
-        self.alone.lock().asked.contains(key)
+        let alone = self.alone.lock();
+        let since = alone.asked.get(key);
+        since.is_some_and(|since| since.elapsed() < rest::longest(false))
     }
 
     /// Others elsewhere were told of a release by somebody behind whom nobody stood.
@@ -264,6 +268,21 @@ mod tests {
         place.leave();
         drop(contests.ask_first(&subject).expect("nobody is there"));
         assert!(!contests.is_asked_for(&subject.key));
+    }
+
+    /// A short wait behind it would say that others have the lock, and nobody knows.
+    #[test]
+    fn who_asks_without_an_answer_is_not_waited_for() {
+        let contests = Contests::default();
+        let subject = subject(&Reentrant);
+        let asking = contests.ask_first(&subject).expect("nobody is there");
+        let long_ago = Instant::now().checked_sub(Duration::from_millis(150));
+        let long_ago = long_ago.expect("the machine runs for longer");
+        (contests.alone.lock().asked).insert(Arc::clone(&subject.key), long_ago);
+        assert!(!contests.is_asked_for(&subject.key));
+        assert!(contests.ask_first(&subject).is_none(), "it still asks");
+        asking.settled();
+        assert!(contests.ask_first(&subject).is_some());
     }
 
     #[test]

@@ -9,10 +9,13 @@ use std::{
 use lockson::ErrorKind;
 
 use super::{
-    leased, millis, nothing_left, other_thread, secs, taken, timed, wait_for_listener,
+    SOON, leased, millis, nothing_left, other_thread, secs, taken, timed, wait_for_listener,
     wait_for_waiters,
 };
-use crate::support::{Ground, connect, connect_with};
+use crate::support::{
+    Ground, connect, connect_to, connect_with, eventually,
+    proxy::{ALWAYS, Proxy, script},
+};
 
 #[test]
 fn a_wait_takes_as_long_as_it_may() {
@@ -284,4 +287,40 @@ fn a_wait_behind_an_attempt_without_answer_is_an_error() {
     assert!(!guard.is_held());
     drop(guard);
     nothing_left(&ground, &[&ours, &theirs], &lock);
+}
+
+/// The same behind one that stands in no line: it found nobody there, and asks for itself.
+#[test]
+fn a_short_wait_beside_an_attempt_without_answer_is_an_error() {
+    let ground = Ground::alone();
+    let server = ground.server();
+    let proxy = Proxy::to(server.addr());
+    let ours = connect_to(&ground, &proxy.url(), |plain| {
+        plain.response_timeout(secs(10))
+    });
+    let name = ground.name("L");
+    let lock = ours.reentrant_lock(&name);
+    proxy.hold(script(&name), ALWAYS);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| lock.lock().map(drop));
+        eventually(SOON, "it asks", || proxy.held() > 0);
+        let asked = Instant::now();
+        let error = loop {
+            let late = asked.elapsed() > millis(150);
+            match lock.try_lock_for(millis(20)) {
+                Ok(got) => {
+                    assert!(got.is_none(), "nobody was answered");
+                    assert!(!late, "nobody knows whether others have it");
+                }
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(!first.is_finished());
+        proxy.clear();
+        proxy.release_held();
+        first.join().expect("ends well").expect("it got in");
+    });
+    assert!(proxy.held() > 0);
+    nothing_left(&ground, &[&ours], &lock);
 }
