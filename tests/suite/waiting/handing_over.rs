@@ -1,6 +1,6 @@
 //! A lock goes from one thread of a client to the next.
 
-use std::thread;
+use std::{thread, time::Instant};
 
 use lockson::{Ended, LostReason};
 
@@ -108,7 +108,7 @@ fn a_shorter_lease_is_announced() {
         eventually(SOON, "the release is told", || {
             ear.heard(&server, &channel(&lock)) > 0
         });
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         elsewhere.join().expect("it got in");
         let passed = start.elapsed();
         assert!(passed < millis(2_500), "{passed:?}");
@@ -143,7 +143,7 @@ fn others_are_not_starved() {
         let alone = scope.spawn(|| {
             let (mut count, mut longest) = (0_u64, millis(0));
             while !over.load(relaxed) {
-                let asked = std::time::Instant::now();
+                let asked = Instant::now();
                 let guard = rival.lock().expect("answered");
                 longest = longest.max(asked.elapsed());
                 guard.unlock().expect("held");
@@ -165,4 +165,22 @@ fn others_are_not_starved() {
     assert!(alone >= 20, "{alone} of {crowd}");
     assert!(longest < secs(1), "{longest:?}");
     nothing_left(&ground, &[&ours, &theirs], &lock);
+}
+
+/// Who takes and releases in a loop would be there again before anybody elsewhere is awake.
+#[test]
+fn who_releases_to_others_lets_them_go_first() {
+    let ground = Ground::new();
+    let server = ground.server();
+    let lock = connect(&ground).reentrant_lock(ground.name("L"));
+    let _ear = Ear::on(&server, &channel(&lock));
+    for _ in 0..5 {
+        let guard = lock.lock().expect("free");
+        let releases = Instant::now();
+        guard.unlock().expect("held");
+        let again = lock.lock().expect("nobody takes it");
+        let after = releases.elapsed();
+        assert!(after >= millis(2), "{after:?}: nobody could have come");
+        again.unlock().expect("held");
+    }
 }
